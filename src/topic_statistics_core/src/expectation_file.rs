@@ -38,8 +38,8 @@ struct Entry {
     settings: Settings,
 }
 
-/// When a level is raised and cleared, and the meaning of silence. If a setting is `None`, the setting of an earlier
-/// matching entry applies. If no entry has the setting, the default of the library applies.
+/// When a level is raised and cleared, and the meaning of silence. If neither the entry nor the file's defaults have a
+/// setting, it is `None`, and the setting of an earlier matching entry applies, or the default of the library.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settings {
     raise_after: Option<u32>,
@@ -172,17 +172,13 @@ impl ExpectationFile {
     fn expectations_of(&self, is_match: impl Fn(&Pattern) -> bool) -> Option<Expectations> {
         let mut matching = self.entries.iter().filter(|entry| is_match(&entry.topics)).peekable();
         matching.peek()?;
-        let (mut expectations, mut settings) = (Expectations::new(), Settings::default());
-        for entry in matching {
-            for conditions in &entry.warn_unless {
-                expectations = expectations.warn_unless(conditions.clone());
-            }
-            for conditions in &entry.error_unless {
-                expectations = expectations.error_unless(conditions.clone());
-            }
-            settings = entry.settings.or(settings);
+        let mut expectations = Expectations::new();
+        for Entry { warn_unless, error_unless, settings, .. } in matching {
+            expectations = settings.apply_to(expectations);
+            expectations.warn_unless.extend(warn_unless.iter().flat_map(Conditions::iter).cloned());
+            expectations.error_unless.extend(error_unless.iter().flat_map(Conditions::iter).cloned());
         }
-        Some(settings.apply_to(expectations))
+        Some(expectations)
     }
 }
 
@@ -207,8 +203,7 @@ impl Entry {
         let name = string(topics)?;
         let topics = Pattern::relative_to(namespace, name)
             .map_err(|why| error(topics, &format!("topic {name:?}: {why}")))?;
-        let (warn_unless, error_unless) = (vec![], vec![]);
-        let mut entry = Self { topics, warn_unless, error_unless, settings: Settings::default() };
+        let mut entry = Self { topics, warn_unless: vec![], error_unless: vec![], settings: defaults };
         // An entry without a value is valid: the only expectation is that the topic is not silent.
         let is_empty = matches!(node.data, YamlData::Value(Scalar::Null));
         let mapping = if is_empty { vec![] } else { mapping(node, name)? };
@@ -223,7 +218,6 @@ impl Entry {
                 }
             }
         }
-        entry.settings = entry.settings.or(defaults);
         Ok(entry)
     }
 }
@@ -247,34 +241,15 @@ impl Settings {
         Ok(true)
     }
 
-    /// Returns these settings. If a setting is `None`, the result has the setting of `other`.
-    fn or(self, other: Self) -> Self {
-        Self {
-            raise_after: self.raise_after.or(other.raise_after),
-            clear_after: self.clear_after.or(other.clear_after),
-            first_message_within: self.first_message_within.or(other.first_message_within),
-            stale_after: self.stale_after.or(other.stale_after),
-            silence: self.silence.or(other.silence),
+    fn apply_to(self, expectations: Expectations) -> Expectations {
+        Expectations {
+            raise_after: self.raise_after.unwrap_or(expectations.raise_after),
+            clear_after: self.clear_after.unwrap_or(expectations.clear_after),
+            first_message_within: self.first_message_within.or(expectations.first_message_within),
+            stale_after: self.stale_after.or(expectations.stale_after),
+            silence: self.silence.unwrap_or(expectations.silence),
+            ..expectations
         }
-    }
-
-    fn apply_to(self, mut expectations: Expectations) -> Expectations {
-        if let Some(windows) = self.raise_after {
-            expectations = expectations.raise_after(windows);
-        }
-        if let Some(windows) = self.clear_after {
-            expectations = expectations.clear_after(windows);
-        }
-        if let Some(time) = self.first_message_within {
-            expectations = expectations.first_message_within(time);
-        }
-        if let Some(time) = self.stale_after {
-            expectations = expectations.stale_after(time);
-        }
-        if let Some(silence) = self.silence {
-            expectations = expectations.silence(silence);
-        }
-        expectations
     }
 }
 

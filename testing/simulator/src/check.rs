@@ -9,7 +9,7 @@ use topic_statistics_core::{
 };
 
 use crate::{
-    equal::{equal, is_same},
+    equal::{ensure, equal, is_same},
     faults::Tally,
     oracle::{self, Bounds, Counts, Expected, WindowTimes},
 };
@@ -37,7 +37,6 @@ fn naive(samples: &[f64]) -> [f64; 5] {
     [average, minimum, maximum, deviation, count]
 }
 
-/// Compares a summary with the samples.
 fn check_summary(ours: &Summary, expected: &Expected, tally: &mut Tally) -> Result<(), String> {
     if !matches!(expected, Expected::Kernel) {
         figures(ours).into_iter().for_each(|figure| tally.digest(figure));
@@ -51,16 +50,15 @@ fn check_summary(ours: &Summary, expected: &Expected, tally: &mut Tally) -> Resu
             ([frequency, frequency, frequency, f64::NAN, *count as f64], frequency)
         }
         Expected::SomeOf(samples, at_least) => return check_subset(ours, samples, *at_least as u64),
-        Expected::Kernel if ours.sample_count > 1 => {
-            return Err(format!("{} samples, expected one or none", ours.sample_count))
+        Expected::Kernel => {
+            return ensure(ours.sample_count <= 1, || {
+                format!("{} samples, expected one or none", ours.sample_count)
+            })
         }
-        Expected::Kernel => return Ok(()),
     };
     let names = ["average", "minimum", "maximum", "standard deviation", "sample count"];
     for ((ours, expected), name) in figures(ours).into_iter().zip(expected).zip(names) {
-        if !is_same(ours, expected, size) {
-            return Err(format!("{name} {ours}, expected {expected}"));
-        }
+        ensure(is_same(ours, expected, size), || format!("{name} {ours}, expected {expected}"))?;
         tally.figures += 1;
     }
     Ok(())
@@ -71,16 +69,15 @@ fn check_subset(ours: &Summary, samples: &[f64], at_least: u64) -> Result<(), St
     let highest = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let is_within = |figure: f64| figure >= lowest - 1e-6 && figure <= highest + 1e-6;
     let has_samples = ours.sample_count > 0;
-    if !(at_least..=samples.len() as u64).contains(&ours.sample_count) {
-        return Err(format!("{} samples, expected {at_least} to {}", ours.sample_count, samples.len()));
-    }
-    if has_samples && !(is_within(ours.minimum) && is_within(ours.average) && is_within(ours.maximum)) {
-        return Err(format!("{ours:?}, good samples are from {lowest} to {highest}"));
-    }
-    if !has_samples && !ours.average.is_nan() {
-        return Err(format!("{ours:?} without a sample"));
-    }
-    Ok(())
+    let possible = at_least..=samples.len() as u64;
+    ensure(possible.contains(&ours.sample_count), || {
+        format!("{} samples, expected {possible:?}", ours.sample_count)
+    })?;
+    let is_good = match has_samples {
+        true => is_within(ours.minimum) && is_within(ours.average) && is_within(ours.maximum),
+        false => ours.average.is_nan(),
+    };
+    ensure(is_good, || format!("{ours:?}, good samples are from {lowest} to {highest}"))
 }
 
 /// Compares a window of a source. `period`: the source's publish period, in nanoseconds.
@@ -91,9 +88,9 @@ pub fn window(
     tally: &mut Tally,
 ) -> Result<(), String> {
     let length = expected.stop - expected.start;
-    if expected.is_first && length < period {
-        return Err(format!("the first window has {length} ns, less than its period of {period} ns"));
-    }
+    ensure(!expected.is_first || length >= period, || {
+        format!("the first window has {length} ns, less than its period of {period} ns")
+    })?;
     equal("start", ours.window.start.as_nanoseconds(), expected.start + expected.offset)?;
     equal("stop", ours.window.stop.as_nanoseconds(), expected.stop + expected.offset)?;
     equal("length", ours.length.as_nanos() as i64, length)?;
@@ -103,9 +100,7 @@ pub fn window(
     equal("whether stamps are missing", ours.unstamped, expected.is_unstamped)?;
     equal("whether /clock is missing", ours.without_clock, false)?;
     let rate = expected.count.map_or(f64::NAN, |count| count as f64) / (length as f64 * 1e-9);
-    if !is_same(ours.rate(), rate, rate) {
-        return Err(format!("rate {}, expected {rate}", ours.rate()));
-    }
+    ensure(is_same(ours.rate(), rate, rate), || format!("rate {}, expected {rate}", ours.rate()))?;
     let is_bounded = expected.metrics.iter().any(|(_, expected)| matches!(expected, Expected::SomeOf(..)));
     tally.bounded += u64::from(is_bounded);
     equal("number of metrics", ours.metrics.len(), expected.metrics.len())?;
@@ -141,7 +136,6 @@ pub fn window(
     }
 }
 
-/// Compares totals.
 pub fn totals(ours: &Totals, expected: &oracle::Totals, tally: &mut Tally) -> Result<(), String> {
     equal("total received", ours.received, expected.received)?;
     equal("total lost", ours.lost, expected.lost)?;
@@ -153,9 +147,7 @@ pub fn totals(ours: &Totals, expected: &oracle::Totals, tally: &mut Tally) -> Re
     time("last message", ours.last_message.map(Timestamp::as_nanoseconds), expected.last)?;
     equal("active", ours.active.as_nanos() as i64, expected.active)?;
     let rate = expected.rate();
-    if !is_same(ours.rate(), rate, rate) {
-        return Err(format!("total rate {}, expected {rate}", ours.rate()));
-    }
+    ensure(is_same(ours.rate(), rate, rate), || format!("total rate {}, expected {rate}", ours.rate()))?;
     tally.figures += 10;
     Ok(())
 }
@@ -166,11 +158,7 @@ fn time(name: &str, ours: Option<i64>, expected: Option<Bounds>) -> Result<(), S
         (None, None) => true,
         _ => false,
     };
-    if is_good {
-        Ok(())
-    } else {
-        Err(format!("{name} {ours:?}, expected {expected:?}"))
-    }
+    ensure(is_good, || format!("{name} {ours:?}, expected {expected:?}"))
 }
 
 /// Compares the messages received and lost per publisher, sorted by publisher GID.

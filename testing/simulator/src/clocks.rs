@@ -41,7 +41,6 @@ impl HostClocks {
         self.offset.load(Ordering::Relaxed)
     }
 
-    /// Steps the system clock.
     pub fn step(&self, by: i64) {
         self.offset.fetch_add(by, Ordering::Relaxed);
     }

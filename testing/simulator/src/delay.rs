@@ -54,7 +54,6 @@ impl Delayable {
         Arc::new(Self { collector, clocks, delay, entered })
     }
 
-    /// Delays the next end of a window.
     pub fn delay_next_end(&self, delay: Delay) {
         *lock(&self.delay) = Some(delay);
     }

@@ -9,10 +9,16 @@ pub fn is_same(ours: f64, expected: f64, size: f64) -> bool {
     (ours.is_nan() && expected.is_nan()) || (ours - expected).abs() <= 1e-9 * size.abs().max(1.0)
 }
 
+/// Errors unless `is_good`.
+pub fn ensure(is_good: bool, error: impl FnOnce() -> String) -> Result<(), String> {
+    if is_good {
+        Ok(())
+    } else {
+        Err(error())
+    }
+}
+
 /// Errors if two values differ.
 pub fn equal<T: PartialEq + Debug>(name: &str, ours: T, expected: T) -> Result<(), String> {
-    match ours == expected {
-        true => Ok(()),
-        false => Err(format!("{name} {ours:?}, expected {expected:?}")),
-    }
+    ensure(ours == expected, || format!("{name} {ours:?}, expected {expected:?}"))
 }

@@ -2,12 +2,11 @@
 
 //! The faults that a world injects, and their counts.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 macro_rules! faults {
     ($($name:ident: $text:literal,)*) => {
-        /// The kinds of faults that a world injects.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Fault { $($name,)* }
 
         impl Fault {
@@ -48,11 +47,9 @@ faults! {
     Create: "subscriptions created",
     LateReturn: "messages received by subscriptions that were being created",
     FailedCreation: "subscriptions whose creation failed",
-    Names: "totals of ended subscriptions that were forgotten",
     StoppedReader: "messages refused by a stopped reader",
     FailsOnce: "publications of statistics that failed once",
     SlowReader: "messages that blocked the thread",
-    Discard: "windows discarded because too many messages waited",
     LateThread: "windows ended late",
     DelayedChange: "delayed changes of the schedule",
     DelayedEnd: "windows whose end was delayed under the lock",
@@ -83,7 +80,6 @@ impl Fault {
         Self::Period,
         Self::Drop,
         Self::Create,
-        Self::Names,
         Self::StoppedReader,
         Self::DelayedEnd,
         Self::Filter,
@@ -110,19 +106,10 @@ pub struct Tally {
     /// Changes of the health from OK to another level.
     pub alarms: u64,
     pub messages: u64,
-    pub injected: Injected,
+    /// How often each fault was injected.
+    pub injected: BTreeMap<Fault, u64>,
     /// A hash of all figures. It is the same for the same seed.
     pub digest: u64,
-}
-
-/// How often each fault was injected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Injected([u64; Fault::ALL.len()]);
-
-impl Default for Injected {
-    fn default() -> Self {
-        Self([0; Fault::ALL.len()])
-    }
 }
 
 impl Tally {
@@ -131,12 +118,15 @@ impl Tally {
     }
 
     pub fn inject_times(&mut self, fault: Fault, times: u64) {
-        self.injected.0[fault as usize] += times;
+        *self.injected.entry(fault).or_default() += times;
     }
 
-    /// Returns the faults that were never injected.
+    fn injected(&self, fault: Fault) -> u64 {
+        self.injected.get(&fault).copied().unwrap_or(0)
+    }
+
     pub fn missing(&self) -> impl Iterator<Item = Fault> + '_ {
-        Fault::ALL.iter().copied().filter(|fault| self.injected.0[*fault as usize] == 0)
+        Fault::ALL.iter().copied().filter(|fault| self.injected(*fault) == 0)
     }
 
     /// Adds a figure to the digest (FNV-1a).
@@ -157,9 +147,7 @@ impl Tally {
         self.judged += other.judged;
         self.alarms += other.alarms;
         self.messages += other.messages;
-        for (sum, injected) in self.injected.0.iter_mut().zip(other.injected.0) {
-            *sum += injected;
-        }
+        other.injected.iter().for_each(|(fault, times)| self.inject_times(*fault, *times));
         self.digest = self.digest.rotate_left(5) ^ other.digest;
     }
 }
@@ -178,8 +166,8 @@ impl fmt::Display for Tally {
             self.judged, self.alarms
         )?;
         writeln!(f, "{:>12} messages received", self.messages)?;
-        for (fault, injected) in Fault::ALL.iter().zip(self.injected.0) {
-            writeln!(f, "{injected:>12} {}", fault.text())?;
+        for fault in Fault::ALL {
+            writeln!(f, "{:>12} {}", self.injected(*fault), fault.text())?;
         }
         write!(f, "{:>12x} digest of all figures", self.digest)
     }

@@ -33,7 +33,6 @@ use crate::{
     oracle::{Expected, Window, WindowTimes},
 };
 
-/// What a thread does next.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Take,
@@ -51,12 +50,10 @@ enum Step {
     Publish(Truth),
 }
 
-/// The true cause of a publication.
 #[derive(Clone, Copy, Debug)]
 enum Truth {
     /// The message whose callback publishes.
     Message,
-    /// No message.
     Other,
     /// A message or nothing.
     Unknown,
@@ -64,7 +61,6 @@ enum Truth {
     Taken,
 }
 
-/// A world of one process.
 pub struct World {
     random: Rng,
     clocks: Arc<HostClocks>,
@@ -78,7 +74,6 @@ pub struct World {
     history: Vec<String>,
 }
 
-/// A topic that the process receives.
 struct Topic {
     /// The number of the topic's subscription; 0 for an unmeasured topic.
     number: u32,
@@ -108,7 +103,6 @@ struct Publisher {
     created: BTreeMap<u32, Created>,
 }
 
-/// A hop with its oracle.
 struct Created {
     hop: Arc<Windowed<Hop>>,
     times: WindowTimes,
@@ -286,7 +280,6 @@ impl World {
         steps.into()
     }
 
-    /// Runs the next step of a thread.
     fn run_thread(&mut self, index: usize) {
         if self.threads[index].steps.is_empty() {
             let is_rclcpp = self.threads[index].is_rclcpp;
@@ -343,7 +336,6 @@ impl World {
         }
     }
 
-    /// Creates the marked hops, as the statistics' thread does.
     fn create(&mut self) -> Result<(), String> {
         let is_marked = self.marks.take();
         let (now, clocks) = (self.now, &self.clocks);
@@ -376,7 +368,6 @@ impl World {
         Ok(())
     }
 
-    /// Ends the windows of a publisher's hops.
     fn end_window(&mut self, index: usize) -> Result<(), String> {
         self.history.push(format!("{} ms: the windows of publisher {index} end", self.now / MS));
         for (topic, hop) in &mut self.publishers[index].created {
@@ -412,7 +403,6 @@ impl Thread {
 }
 
 impl Publisher {
-    /// Records a publication in the callback of a message.
     fn publish(&mut self, message: Message, published: i64) {
         if !self.seen.contains(&message.topic) {
             self.seen.push(message.topic);

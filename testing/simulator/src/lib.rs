@@ -15,7 +15,6 @@ pub mod day;
 mod delay;
 mod equal;
 pub mod faults;
-mod history;
 mod hops;
 mod measured;
 mod names;
@@ -25,9 +24,10 @@ pub mod scenario;
 mod shrink;
 mod world;
 
-use std::sync::{
-    atomic::{AtomicU64, Ordering},
-    Mutex,
+use std::{
+    iter,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
 };
 
 use faults::Tally;
@@ -44,9 +44,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Simulates a world.
     fn find(seed: u64, world: u64) -> (Tally, Option<Self>) {
-        let (mut tally, result) = World::new(Plan::new(seed, world)).run(None);
+        let (mut tally, result) = World::new(Plan::new(seed, world)).run(false);
         let failure = |error, can_shrink| Self { world, error, can_shrink };
         if let Err(error) = result {
             return (tally, Some(failure(error, true)));
@@ -73,25 +72,17 @@ pub fn simulate(seed: u64, windows: u64, threads: u64) -> (Tally, Option<Failure
     let mut first = 0;
     while sum.windows < windows {
         let next = AtomicU64::new(first);
-        let results: Mutex<Vec<(u64, Tally, Option<Failure>)>> = Mutex::default();
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| loop {
-                    let world = next.fetch_add(1, Ordering::Relaxed);
-                    if world >= first + BATCH {
-                        return;
-                    }
-                    let (tally, failure) = Failure::find(seed, world);
-                    results
-                        .lock()
-                        .unwrap_or_else(|poisoned| poisoned.into_inner())
-                        .push((world, tally, failure));
-                });
-            }
+        let simulate = || {
+            let worlds = iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+            let worlds = worlds.take_while(|world| *world < first + BATCH);
+            worlds.map(|world| (world, Failure::find(seed, world))).collect::<Vec<_>>()
+        };
+        let mut results: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(simulate)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("no world panics")).collect()
         });
-        let mut results = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        results.sort_by_key(|(world, ..)| *world);
-        for (_, tally, failure) in results {
+        results.sort_by_key(|(world, _)| *world);
+        for (_, (tally, failure)) in results {
             sum.add(&tally);
             if failure.is_some() {
                 return (sum, failure);

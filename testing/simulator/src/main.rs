@@ -24,7 +24,7 @@ struct Arguments {
     day: Option<f64>,
 }
 
-/// With this number of windows, any seed injects each kind of fault. The rarest fault is injected in one of 150 worlds.
+/// With this number of windows, any seed injects each kind of fault. The rarest fault is injected in one of 12 worlds.
 const EVERY_FAULT: u64 = 500_000;
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The recorder of a publisher, a stopwatch or a counter.
+//! The recorder of a subscription, a publisher, a stopwatch or a counter.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use topic_statistics_core::{
     record::{
         code::{Count, Durations},
         publications::Publications,
+        recorder::Recorder,
         source::WindowedCollector,
         windowed::Windowed,
     },
@@ -17,14 +18,24 @@ use topic_statistics_core::{
 
 #[derive(Clone)]
 pub enum Measured {
+    Messages(Arc<Recorder>),
     Publisher(Arc<Windowed<Publications>>),
     Stopwatch(Arc<Windowed<Durations>>),
     Counter(Count),
 }
 
 impl Measured {
-    pub fn new(kind: SourceKind, first_period: FirstPeriod) -> (Arc<dyn WindowedCollector>, Self) {
+    /// Returns the recorder of a source of this kind. `recorder`: the recorder of a subscription.
+    pub fn new(
+        kind: SourceKind,
+        first_period: FirstPeriod,
+        recorder: impl FnOnce() -> Recorder,
+    ) -> (Arc<dyn WindowedCollector>, Self) {
         match kind {
+            SourceKind::Subscription => {
+                let recorder = Arc::new(recorder());
+                (Arc::clone(&recorder) as _, Self::Messages(recorder))
+            }
             SourceKind::Publisher => {
                 let publications = Arc::new(Windowed::new(Publications::new(first_period, true)));
                 (Arc::clone(&publications) as _, Self::Publisher(publications))
@@ -45,6 +56,7 @@ impl Measured {
     /// `takes`.
     pub fn record(&self, now: i64, takes: i64, size: u32, count: u64) {
         match self {
+            Self::Messages(_) => unreachable!("a message has its own times"),
             Self::Publisher(publisher) => {
                 let mut time = now - takes;
                 let clock = || std::mem::replace(&mut time, now);

@@ -27,20 +27,18 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the plan of a world.
     pub fn new(seed: u64, world: u64) -> Self {
         let mut random = Rng::with_seed(seed ^ world.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut faults = 0;
         for (bit, fault) in Fault::ALL.iter().enumerate() {
             // Each world has only some of the faults: with fewer faults, more figures are exact.
             let one_in = match fault {
-                Fault::Names | Fault::Discard => 150,
                 Fault::Crowd | Fault::Unnumbered | Fault::UnknownMiddleware => 12,
                 _ => 3,
             };
             faults |= u64::from(random.u32(..one_in) == 0) << bit;
         }
-        let plan = Self {
+        Self {
             seed: random.u64(..),
             faults,
             subscriptions: random.usize(1..4),
@@ -48,13 +46,6 @@ impl Plan {
             rate: [1, 3, 10, 30][random.usize(..4)],
             windows: 200,
             is_simulated: random.u32(..4) == 0,
-        };
-        match plan.has(Fault::Discard) {
-            // 60 subscriptions are enough to overflow the queue of messages that wait to be published.
-            true => Self { subscriptions: 60, publishers: 1, rate: 1, windows: 4000, ..plan }
-                .without(Fault::Crowd)
-                .without(Fault::Period),
-            false => plan,
         }
     }
 
@@ -62,7 +53,6 @@ impl Plan {
         self.faults >> (fault as u32) & 1 == 1
     }
 
-    /// Returns the plan without a fault.
     pub fn without(&self, fault: Fault) -> Self {
         Self { faults: self.faults & !(1 << (fault as u32)), ..self.clone() }
     }

@@ -184,7 +184,6 @@ pub enum Kind {
     Slew,
     Suspend,
     LateThread,
-    DelayedEnd,
     Jump,
     Restart,
     Period,
@@ -216,17 +215,11 @@ const fn disturbance(
     Disturbance { kind, text, is_simulated, happens }
 }
 
-pub const DISTURBANCES: [Disturbance; 12] = [
+pub const DISTURBANCES: [Disturbance; 11] = [
     disturbance(Kind::Step, "the system clock is stepped", true, Some([45, 25])),
     disturbance(Kind::Slew, "the system clock is slewed", true, None),
     disturbance(Kind::Suspend, "the host is suspended", true, None),
     disturbance(Kind::LateThread, "the thread that ends the windows is late", true, None),
-    disturbance(
-        Kind::DelayedEnd,
-        "that thread is delayed under the lock, and messages are only counted",
-        true,
-        None,
-    ),
     disturbance(Kind::Jump, "simulated time jumps", true, None),
     disturbance(Kind::Restart, "a publisher restarts", true, Some([60, 60])),
     disturbance(Kind::Period, "the publish period is set", true, None),

@@ -90,8 +90,6 @@ impl PeriodCollector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collector::AgeCollector;
-    use proptest::prelude::*;
 
     const MILLISECOND: i64 = 1_000_000;
 
@@ -118,46 +116,6 @@ mod tests {
                 assert_eq!(window.sample_count, *count, "{text}");
                 for figure in [window.average, window.minimum, window.maximum] {
                     assert!(figure == *period || figure.is_nan() && *count == 0, "{text}: {window:?}");
-                }
-            }
-        }
-    }
-
-    proptest! {
-        /// Compares the windows of a clock that steps once, by up to an hour forward or back, with the windows of a
-        /// steady clock.
-        #[test]
-        fn a_clock_step_spoils_at_most_the_samples_that_span_it(
-            step in -3_600_000_i64..3_600_000,
-            at in 0_usize..40,
-            late in prop::collection::vec(0_i64..5, 40),
-            first in prop_oneof![Just(FirstPeriod::NoSample), Just(FirstPeriod::CarriedOver)],
-        ) {
-            const WINDOW: usize = 10;
-            let windows = |step: i64| {
-                let (mut periods, mut ages) = (PeriodCollector::new(first), AgeCollector::default());
-                let mut windows = vec![];
-                for (message, late) in late.iter().enumerate() {
-                    let offset = |message: usize| if message >= at { step } else { 0 };
-                    let sent = 1_790_000_000_000 + message as i64 * 20;
-                    // The message at the step was stamped before the step and is received after the step.
-                    let stamp = sent + offset(message.saturating_sub(1));
-                    ages.accept(stamp * MILLISECOND, (sent + late + offset(message)) * MILLISECOND);
-                    periods.accept((sent + late + offset(message)) * MILLISECOND);
-                    if message % WINDOW == WINDOW - 1 {
-                        windows.push((ages.take(), periods.take()));
-                    }
-                }
-                windows
-            };
-            for (number, (stepped, steady)) in windows(step).into_iter().zip(windows(0)).enumerate() {
-                if at / WINDOW == number {
-                    // The windows differ only in the one sample that spans the step.
-                    prop_assert_eq!(stepped.0.sample_count, steady.0.sample_count);
-                    prop_assert!(stepped.1.sample_count + 1 >= steady.1.sample_count);
-                    prop_assert!(stepped.1.sample_count == 0 || stepped.1.minimum >= 0.0);
-                } else {
-                    prop_assert_eq!(format!("{stepped:?}"), format!("{steady:?}"), "window {}", number);
                 }
             }
         }

@@ -159,22 +159,6 @@ mod tests {
         assert_eq!(collector, before);
     }
 
-    #[test]
-    fn a_small_spread_beside_a_large_offset_is_not_lost() {
-        // The samples are 1e9 +- 1e-3. A simple sum of squares would have no correct digit here.
-        let summary = collect(&[1e9 - 1e-3, 1e9 + 1e-3].repeat(5_000));
-        assert!((summary.standard_deviation - 1e-3).abs() < 1e-7, "{summary:?}");
-        assert_eq!(summary.average, 1e9);
-    }
-
-    #[test]
-    fn taking_a_window_starts_anew() {
-        let mut collector = SummaryCollector::default();
-        collector.accept(7.0);
-        assert_eq!(collector.take().sample_count, 1);
-        assert_eq!(collector, SummaryCollector::default());
-    }
-
     /// The number of samples. It is smaller for Miri, which is slow.
     const SAMPLES: usize = if cfg!(miri) { 20 } else { 500 };
 
@@ -185,11 +169,6 @@ mod tests {
         }
 
         #[test]
-        fn negative_samples_agree_with_two_passes(samples in prop::collection::vec(-1e3..-1e-3, 2..SAMPLES)) {
-            assert_close(collect(&samples), two_pass(&samples), 1e3)?;
-        }
-
-        #[test]
         fn an_offset_does_not_change_the_spread(spread in prop::collection::vec(-1e-3..1e-3, 2..SAMPLES)) {
             // The addition of the offset rounds the samples. `samples` has the rounded values.
             let samples: Vec<f64> = spread.iter().map(|sample| sample + 1e9).collect();
@@ -197,14 +176,6 @@ mod tests {
             let ours = collect(&samples).standard_deviation;
             let exact = two_pass(&centred).standard_deviation;
             prop_assert!((ours - exact).abs() <= 1e-6, "{} {}", ours, exact);
-        }
-
-        #[test]
-        fn the_order_of_the_samples_does_not_matter(
-            (samples, shuffled) in prop::collection::vec(-1e6..1e6, 2..SAMPLES / 2)
-                .prop_flat_map(|samples| (Just(samples.clone()), Just(samples).prop_shuffle()))
-        ) {
-            assert_close(collect(&samples), collect(&shuffled), 1e6)?;
         }
     }
 }

@@ -271,20 +271,6 @@ proptest! {
             Err(error) => drop(error.text()[error.place()].to_owned()),
         }
     }
-
-    #[test]
-    fn blanks_do_not_matter(
-        (metric, operator, value, blanks) in (
-            prop::sample::select(vec!["rate", "age.max", "lost", "publication_seq_gap.count"]),
-            prop::sample::select(vec!["<", "<=", ">", ">=", "=", "!="]),
-            -1e6..1e6,
-            " {0,3}",
-        )
-    ) {
-        let tight = parse(&format!("{metric}{operator}{value}"));
-        let wide = parse(&format!("{blanks}{metric}{blanks}{operator}{blanks}{value}{blanks}"));
-        prop_assert_eq!(tight, wide);
-    }
 }
 
 #[test]

@@ -110,50 +110,6 @@ impl Topic {
 const RATES: [f64; 4] = [0.3, 1.0, 30.0, 1000.0];
 
 #[test]
-fn jitter_around_a_limit_ten_percent_away_changes_nothing() {
-    for ((rate, window), seed) in
-        RATES.into_iter().flat_map(|rate| [0.2, 1.0, 1.7].map(|window| (rate, window))).zip(0..)
-    {
-        let (lower, upper, period) = (0.9 * rate, 1.1 * rate, 1e3 / rate);
-        for expected in [
-            format!("rate>={lower}"),
-            format!("rate<={upper}"),
-            format!("rate={rate}±10%"),
-            format!("rate={lower}..{upper}"),
-            format!("period<{}", period * 1.1),
-            format!("period={period}±10%"),
-            format!("period.max<{}", period * 1.1),
-            format!("period.min>{}", period * 0.9),
-        ] {
-            let mut windows = Windows::new(warn_unless(&expected), Duration::from_secs_f64(window));
-            for (messages, period) in Topic::new(seed, rate, 0.05).windows(window, 0.0, 600.0) {
-                windows.end(messages, period);
-            }
-            assert_eq!(windows.changes, [], "{rate} Hz, windows of {window} s: {expected}");
-            assert_eq!(windows.judge.health().cause, Cause::AsExpected, "{expected}: no violation");
-        }
-    }
-}
-
-#[test]
-fn jitter_across_the_limit_changes_the_level_as_rarely_as_said() {
-    let mut most = 0;
-    for (rate, seed) in RATES.into_iter().flat_map(|rate| (0..5).map(move |seed| (rate, seed))) {
-        for expected in [format!("rate>={rate}"), format!("period<={}", 1e3 / rate)] {
-            let mut windows = Windows::new(warn_unless(&expected), SECOND);
-            for (messages, period) in Topic::new(seed, rate, 0.05).windows(1.0, 0.0, 600.0) {
-                windows.end(messages, period);
-            }
-            // A change to WARN takes 2 windows, and a change to OK takes 3 windows.
-            assert!(windows.changes.len() <= 2 * 600 / 5 + 1, "{expected}: {}", windows.changes.len());
-            assert!(windows.changes.iter().all(|change| change.health.level as u8 <= 1), "never STALE");
-            most = most.max(windows.changes.len());
-        }
-    }
-    assert!(most > 0, "the jitter crosses the limit");
-}
-
-#[test]
 fn a_rate_that_halves_is_found_when_the_messages_prove_it() {
     // The windows last for 1 s. At 30 Hz and 1000 Hz, one window proves that the rate is too low. Two such windows in a
     // row raise the level.
@@ -221,48 +177,20 @@ proptest! {
         }
         let (lower, upper) = (1.0 / period, 1.0 / (period * (1.0 - tolerance)));
         // A rounded value can be equal to a limit, so the limits get a small tolerance.
-        for expected in [format!("rate>={}", lower * (1.0 - 1e-9)), format!("rate<={}", upper * (1.0 + 1e-9))] {
+        let (longest, shortest) = (1e3 * period * (1.0 + 1e-9), 1e3 * period * (1.0 - tolerance) * (1.0 - 1e-9));
+        for expected in [
+            format!("rate>={}", lower * (1.0 - 1e-9)),
+            format!("rate<={}", upper * (1.0 + 1e-9)),
+            format!("period={shortest}..{longest}"),
+            format!("period.max<={longest}"),
+            format!("period.min>={shortest}"),
+        ] {
             let expectations = warn_unless(&expected).stale_after(seconds(4.0 * period));
             let expectations = expectations.first_message_within(Duration::MAX);
             let mut windows = Windows::new(expectations, Duration::from_secs_f64(window));
             counts.iter().for_each(|messages| { windows.end(*messages, Value::Unknown); });
             prop_assert_eq!(windows.changes.len(), 0, "{}: {:?}", expected, windows.changes);
         }
-    }
-
-    /// Compares the result of each window with a second implementation of the rule. `Some(true)` means fulfilled, and
-    /// `None` means unknown.
-    #[test]
-    fn a_condition_fails_after_as_many_windows_in_a_row_as_set(
-        says in prop::collection::vec(prop::option::of(any::<bool>()), 1..200),
-        raise in 1_u32..5,
-        clear in 1_u32..5,
-    ) {
-        let expectations = warn_unless("age<50").raise_after(raise).clear_after(clear);
-        let mut windows = Windows::new(expectations, SECOND);
-        windows.end(1, 0.0);
-        let (mut fails, mut changes) = (false, 0);
-        let mut row: Vec<bool> = vec![];
-        for say in &says {
-            let level = windows.end(1, match say {
-                Some(true) => Value::Measured(1.0),
-                Some(false) if row.len() % 2 == 0 => Value::Measured(90.0),
-                Some(false) => Value::Missing(Missing::HeaderStamps),
-                None => Value::Unknown,
-            });
-            if let Some(fulfils) = *say {
-                row.push(fulfils);
-                let needed = if fails { clear } else { raise } as usize;
-                let last = &row[row.len().saturating_sub(needed)..];
-                if last.len() == needed && last.iter().all(|fulfils| *fulfils == fails) {
-                    (fails, changes) = (!fails, changes + 1);
-                    row.clear();
-                }
-            }
-            prop_assert_eq!(level == Level::Warn, fails);
-        }
-        prop_assert_eq!(windows.changes.len(), changes);
-        prop_assert!(changes <= 2 * says.len() / (raise + clear) as usize + 1, "the level changes at most as often as promised");
     }
 
     /// For any windows, nothing panics, silence leads to STALE, and STALE means silence.
@@ -322,41 +250,8 @@ fn after_silence_it_is_warn_until_enough_windows_are_good() {
     let levels: Vec<_> = judged.changes.iter().map(|change| (change.before, change.health.level)).collect();
     let [ok, warn, stale] = [Level::Ok, Level::Warn, Level::Stale];
     assert_eq!(levels, [(ok, stale), (stale, warn), (warn, ok)]);
-
-    for (text, steps) in [
-        // A percentile without enough samples is unknown, and is ignored.
-        ("age.p99<50", "3x1:-=O 9x0:-=O 0:-=S 3x1:-=W 1:-=O"),
-        // A window with an unknown number of messages may have had no message, so it is not a good window.
-        ("age<50", "3x1:10=O 9x0:-=O 0:-=S 2x1:10=W 10x?:-=W 1:10=W 1:10=O"),
-        // Windows without messages do not count. The level needs three good windows with messages since the first
-        // message after silence.
-        ("rate>=0.27", "2x1:0=O 11x0:0=~S 0:0=S 1:0=W 3x0:0=W 1:0=W 2x0:0=W 1:0=W 3x0:0=W 1:0=O"),
-    ] {
-        Windows::new(warn_unless(text), SECOND).follow(steps);
-    }
     let expectations = Expectations::new().error_unless(conditions("rate>=90 age<50"));
     Windows::new(expectations, SECOND).follow("2x100:90=* 100:90=E 0:0=S 2x100:10=W");
-}
-
-#[test]
-fn nothing_is_judged_before_a_whole_window_or_a_deadline() {
-    Windows::new(warn_unless("rate>=90"), SECOND).follow("2x0:-=O 3:-=O 100:-=O");
-    for (text, windows) in [("rate>=90", 10), ("rate>=0.1", 30), ("silent<60s", 10)] {
-        let mut judged = Windows::new(warn_unless(text), SECOND);
-        judged.follow(&format!("{}x0:-=O {}x0:-=S", windows - 1, 41 - windows));
-        assert_eq!((judged.changes.len(), &judged.judge.health().cause), (1, &Cause::NoMessageYet));
-        judged.follow("100:0=W 2x100:1=W 100:1=O"); // the first message arrives late
-    }
-    let expectations = warn_unless("rate>=90").silence(Silence::Error).first_message_within(2 * SECOND);
-    Windows::new(expectations, SECOND).follow("0:-=O 0:-=E 5x100:1=* 0:-=E");
-
-    // A source that had messages before its first window needs no first message.
-    for (text, windows) in [("rate>=90", 1), ("silent<60s", 180), ("age<50", 10)] {
-        let mut judged = Windows::new(warn_unless(text), SECOND);
-        judged.judge = judged.judge.after_messages();
-        judged.follow(&format!("{}x0:-=O 0:-=S", windows - 1));
-        assert_eq!(judged.judge.health().cause, Cause::Silence);
-    }
 }
 
 #[test]
@@ -375,24 +270,25 @@ fn a_window_says_of_samples_only_what_is_known() {
     // First, there are windows without messages, which prove nothing. After that, the value is unknown, as after a step
     // of the clock.
     judged.follow("1:10=O 1:0=O 0:90=O 0:-=O 0:90=O 100x1:-=O 1:!=O 0:!=O 1:-=O 1:!=W");
-    let text = "age not measured, because the header stamps are not set, expected below 50, since 4 s";
-    assert_eq!(judged.judge.health().to_string(), text);
+    assert_eq!(judged.judge.health().lasting, 4 * SECOND, "since the first violation");
     judged.follow("100x1:-=W 1:0=W 1:-=W 1:0=W 1:0=O"); // unknown values do not clear the level, either
 }
 
 #[test]
 fn the_cause_names_why_the_value_is_missing() {
     let mut judged = Windows::new(warn_unless("age<50"), SECOND);
-    judged.levels([(1, 10.0); 3]);
-    for missing in [Missing::Clock, Missing::HeaderStamps, Missing::Clock] {
-        judged.end(1, Value::Missing(missing));
-        assert_eq!(judged.end(1, Value::Missing(missing)), Level::Warn);
+    judged.follow("3x1:10=O 1:90=O");
+    let (clock, stamps) = (Missing::Clock, Missing::HeaderStamps);
+    for (value, text) in [
+        (Value::Missing(clock), "age not measured, because there is no /clock, expected"),
+        (Value::Missing(stamps), "age not measured, because the header stamps are not set, expected"),
+        (Value::Missing(clock), "age not measured, because there is no /clock, expected"),
+        (Value::Measured(60.0), "age 60 ms, expected"),
+    ] {
+        assert_eq!(judged.end(1, value), Level::Warn);
         let health = judged.judge.health().to_string();
-        assert!(health.starts_with(&format!("age not measured, because {missing}, expected")), "{health}");
+        assert!(health.starts_with(text), "{health}");
     }
-    assert_eq!(judged.end(1, 60.0), Level::Warn);
-    let health = judged.judge.health().to_string();
-    assert!(health.starts_with("age 60 ms, expected"), "{health}");
 }
 
 #[test]
@@ -434,13 +330,6 @@ fn a_topic_that_may_be_silent_needs_no_second_message() {
 
     let never_silent = Expectations { stale_after: Some(Duration::MAX), ..warn_unless("age<50") };
     Windows::new(never_silent, SECOND).follow("20x0:-=* 1:10=W 2x0:-=W 0:-=O");
-}
-
-#[test]
-fn the_time_since_the_last_message_is_judged_in_silence() {
-    let mut judged = Windows::new(warn_unless("silent<2500ms"), SECOND);
-    judged.follow("2x1:500=O 0:1500=O 0:2500=W");
-    assert_eq!(judged.judge.health().to_string(), "silent 2500 ms, expected below 2500, since 1 s");
 }
 
 #[test]
@@ -513,24 +402,4 @@ fn a_call_without_a_response_is_judged_in_windows_without_calls() {
     let expectations = Expectations::new().error_unless(conditions("oldest_call<1500ms")).with_silence();
     // The client may be silent, so its silence is no violation.
     Windows::new(expectations, SECOND).follow("0:0=O 1:500=O 0:1500=O 0:2500=E 0:3500=E 2x0:0=E 100x0:0=O");
-}
-
-#[test]
-fn history_that_a_restarted_publisher_delivers_is_no_rate() {
-    let expectations = Expectations::new().error_unless("rate=1±20%".parse().unwrap());
-    let levels = |has_history: bool| {
-        let mut judge = Judge::new(expectations.clone());
-        let judged = (0..60).map(|second| {
-            let start = second * 1_000_000_000;
-            let window = Window::from_nanoseconds(start, start + 1_000_000_000);
-            let is_delivered = second == 0 || second == 30;
-            let messages = if is_delivered { 11 } else { 1 };
-            let window = JudgedWindow::new(window, Duration::from_secs(1), Some(messages));
-            judge.accept(&window.with_history(has_history && is_delivered), |_| Value::Unknown);
-            judge.health().level
-        });
-        judged.collect::<Vec<_>>()
-    };
-    assert!(levels(true).iter().all(|level| *level == Level::Ok), "{:?}", levels(true));
-    assert!(levels(false).contains(&Level::Error), "without the flag, the rate is too high");
 }

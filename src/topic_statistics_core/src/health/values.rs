@@ -4,7 +4,7 @@
 
 use std::{fmt::Display, time::Duration};
 
-use super::{Judge, Level};
+use super::{Cause, Judge, Level};
 use crate::{
     condition::{Condition, Figures, Quantity},
     escape::Escaped,
@@ -84,44 +84,30 @@ impl SourceStatus {
     /// namespace, and `task` the name of the source within the node. Names are escaped, except the names of the
     /// window's metrics.
     pub fn new(node: &str, task: &str, source: &str, judge: &Judge, window: Option<&LastWindow>) -> Self {
-        let source = ("measurement_source_name".to_owned(), Escaped(source).to_string());
-        Self {
-            level: judge.health().level,
-            name: format!("{}: {}", Escaped(node), Escaped(task)),
-            message: diagnostic_message(judge),
-            values: [source].into_iter().chain(diagnostic_values(judge, window)).collect(),
+        let health = judge.health();
+        let failing = judge.conditions().filter(|judged| judged.fails).count();
+        let message = match health.cause {
+            Cause::Condition { .. } if failing > 1 => format!("{health}; {} more", failing - 1),
+            _ => health.to_string(),
+        };
+        let mut values = Values(vec![]);
+        values.add("measurement_source_name", Escaped(source));
+        values.add_rate(judge, window);
+        if let Some(window) = window {
+            values.add_ages(judge, window);
+            values.add_metrics(window);
+            values.add_callbacks(window);
         }
+        values.add_conditions(judge);
+        values.add(WINDOWS_JUDGED, judge.windows().map(|windows| windows.to_string()).join(" "));
+        let name = format!("{}: {}", Escaped(node), Escaped(task));
+        Self { level: health.level, name, message, values: values.0 }
     }
 }
 
-/// Returns the keys and values of a source's diagnostic status. The keys are those of diagnostic_updater's
-/// FrequencyStatus and TimeStampStatus, the keys that greenwave_monitor's dashboards read, and the keys of this
-/// library: the metrics by `metrics_source`, and the conditions. An unknown value gets no key. Names of metrics are not
-/// escaped: the caller has to escape names that come from the network.
-fn diagnostic_values(judge: &Judge, window: Option<&LastWindow>) -> Vec<(String, String)> {
-    let mut values = Values(vec![]);
-    values.add_rate(judge, window);
-    if let Some(window) = window {
-        values.add_ages(judge, window);
-        values.add_metrics(window);
-        values.add_callbacks(window);
-    }
-    values.add_conditions(judge);
-    values.add(WINDOWS_JUDGED, judge.windows().map(|windows| windows.to_string()).join(" "));
-    values.0
-}
-
-/// Returns the sentence of a diagnostic status: the sentence of the health, and the number of further conditions that
-/// fail.
-fn diagnostic_message(judge: &Judge) -> String {
-    let health = judge.health();
-    let failing = judge.conditions().filter(|judged| judged.fails).count();
-    match health.cause {
-        super::Cause::Condition { .. } if failing > 1 => format!("{health}; {} more", failing - 1),
-        _ => health.to_string(),
-    }
-}
-
+/// The keys and values of a source's diagnostic status: the keys of diagnostic_updater's FrequencyStatus and
+/// TimeStampStatus, the keys that greenwave_monitor's dashboards read, and the keys of this library. An unknown value
+/// gets no key. Names of metrics are not escaped: the caller has to escape names that come from the network.
 struct Values(Vec<(String, String)>);
 
 impl Values {

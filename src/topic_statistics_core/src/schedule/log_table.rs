@@ -2,51 +2,27 @@
 
 //! Writes finished windows as a table for the node's log.
 
-use std::{fmt::Write, sync::Arc, time::Duration};
+use std::{fmt::Write, time::Duration};
 
-use crate::{
-    escape::Escaped, executor::ExecutorWindow, metric::Metric, summary::Summary, window::WindowStatistics,
-};
+use crate::{escape::Escaped, metric::Metric, summary::Summary, window::WindowStatistics};
 
-/// A row of the table.
-pub struct Row {
-    name: String,
-    /// The number of messages; `None` if the number is unknown.
-    count: Option<u64>,
-    rate: f64,
-    metric: Metric,
-    summary: Summary,
-    /// The 99th percentile of the metric; `None` if the metric has no distribution.
-    p99: Option<f64>,
-    executor: Option<Arc<ExecutorWindow>>,
-}
-
-impl Row {
-    /// Returns the row of a window. The row shows the first metric that has samples. If no metric has samples, it shows
-    /// the first metric.
-    pub fn new(source: &str, statistics: &WindowStatistics) -> Self {
-        let metrics = &statistics.metrics;
-        let shown = metrics.iter().find(|(_, summary)| summary.sample_count > 0).or(metrics.first());
-        let (metric, summary) = shown.copied().unwrap_or((Metric::MessagePeriod, Summary::default()));
+/// Returns a table of windows of the given length, each with the name of its source. A row shows the first metric that
+/// has samples. If no metric has samples, it shows the first metric. If at least one of these metrics has a
+/// distribution, the table has a column for the 99th percentile. Below the row of an executor are lines about its
+/// threads and callbacks. The table starts with a title on a separate line, because the log puts a prefix before the
+/// first line.
+pub(super) fn render(length: Duration, windows: &[(&str, &WindowStatistics)]) -> String {
+    let row = |(name, window): &(&str, &'_ WindowStatistics)| {
+        let shown = window.metrics.iter().find(|(_, summary)| summary.sample_count > 0);
+        let shown = shown.or(window.metrics.first()).copied();
+        let (metric, summary) = shown.unwrap_or((Metric::MessagePeriod, Summary::default()));
+        let p99 = window.distribution(metric).map(|distribution| distribution.quantile(0.99));
         // A custom name can contain any character, so the name is escaped.
-        Self {
-            name: Escaped(source).to_string(),
-            count: statistics.is_count_known.then_some(statistics.count),
-            rate: statistics.rate(),
-            metric,
-            summary,
-            p99: statistics.distribution(metric).map(|distribution| distribution.quantile(0.99)),
-            executor: statistics.executor.clone(),
-        }
-    }
-}
-
-/// Returns a table of windows of the given length. If at least one row has a distribution, the table has a column for
-/// the 99th percentile. Below the row of an executor are lines about its threads and callbacks. The table starts with a
-/// title on a separate line, because the log puts a prefix before the first line.
-pub fn render(length: Duration, rows: &[Row]) -> String {
-    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(4);
-    let has_p99 = rows.iter().any(|row| row.p99.is_some());
+        (Escaped(name).to_string(), metric, summary, p99)
+    };
+    let rows: Vec<_> = windows.iter().map(row).collect();
+    let width = rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0).max(4);
+    let has_p99 = rows.iter().any(|(.., p99)| p99.is_some());
     let p99 = |text: &str| if has_p99 { format!(" {text:>10}") } else { String::new() };
     let mut table = format!(
         "Topic statistics of {length:?}:\n{:<width$} {:>8} {:>9} {:>10} {:>10} {:>10}{}  of",
@@ -58,13 +34,14 @@ pub fn render(length: Duration, rows: &[Row]) -> String {
         "max",
         p99("p99")
     );
-    for Row { name, count, rate, metric, summary, p99: quantile, executor } in rows {
+    for ((name, metric, summary, quantile), (_, window)) in rows.iter().zip(windows) {
         let figure = |value: f64| if value.is_nan() { "-".to_owned() } else { format!("{value:.3}") };
+        let rate = window.rate();
         // Writing to a string cannot fail.
         let _written = write!(
             table,
             "\n{name:<width$} {:>8} {:>9} {:>10} {:>10} {:>10}{}  {} [{}]",
-            count.map_or_else(|| "-".to_owned(), |count| count.to_string()),
+            if window.is_count_known { window.count.to_string() } else { "-".to_owned() },
             if rate.is_nan() { "-".to_owned() } else { format!("{rate:.1}") },
             figure(summary.average),
             figure(summary.minimum),
@@ -73,22 +50,22 @@ pub fn render(length: Duration, rows: &[Row]) -> String {
             metric.name(),
             metric.unit(),
         );
-        if let Some(executor) = executor {
+        if let Some(executor) = &window.executor {
             let _written = write!(table, "\n  {}", executor.to_string().replace('\n', "\n  "));
         }
     }
     table
 }
 
-opaque_debug!(Row);
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::{
         collector::{single_sample, SummaryCollector},
         distributions::Distributions,
-        executor::{CallbackKind, ExecutorCallback, ExecutorThread, LongestCallback},
+        executor::{CallbackKind, ExecutorCallback, ExecutorThread, ExecutorWindow, LongestCallback},
         metric_set::MetricSet,
         window::Window,
     };
@@ -97,7 +74,7 @@ mod tests {
     fn a_name_cannot_forge_a_row() {
         let statistics =
             WindowStatistics::new(Window::from_nanoseconds(0, 1), Duration::from_secs(1), 0, vec![]);
-        let table = render(Duration::from_secs(1), &[Row::new("x\u{1b}[2J\n/imu", &statistics)]);
+        let table = render(Duration::from_secs(1), &[("x\u{1b}[2J\n/imu", &statistics)]);
         assert_eq!(table.lines().count(), 3, "{table}");
         assert!(table.contains("x\\u{1b}[2J\\u{a}/imu"), "{table}");
     }
@@ -119,8 +96,11 @@ mod tests {
             ..statistics.clone()
         };
         let unknown = WindowStatistics { is_count_known: false, ..silent.clone() };
-        let rows = [("chatter", &statistics), ("get_pose", &silent), ("unknown", &unknown)];
-        let rows = rows.map(|(topic, statistics)| Row::new(&format!("/listener:/{topic}"), statistics));
+        let rows = [
+            ("/listener:/chatter", &statistics),
+            ("/listener:/get_pose", &silent),
+            ("/listener:/unknown", &unknown),
+        ];
         assert_eq!(
             render(Duration::from_secs(2), &rows),
             "Topic statistics of 2s:\n\
@@ -146,7 +126,7 @@ mod tests {
         let mut statistics =
             WindowStatistics::new(Window::from_nanoseconds(0, 1), Duration::from_secs(1), 3, metrics);
         (statistics.is_count_known, statistics.executor) = (false, Some(Arc::new(executor)));
-        let table = render(Duration::from_secs(1), &[Row::new("/robot:executor", &statistics)]);
+        let table = render(Duration::from_secs(1), &[("/robot:executor", &statistics)]);
         assert_eq!(
             table.lines().skip(2).collect::<Vec<_>>(),
             [
@@ -159,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_row_has_p99_if_there_are_distributions_with_enough_samples() {
-        let row = |name: &str, samples: u32| {
+        let windows = [100_u32, 99, 0].map(|samples| {
             let (mut summary, mut distributions) =
                 (SummaryCollector::default(), Distributions::new(MetricSet::of(&[Metric::Duration])));
             for sample in (1..=samples).map(f64::from) {
@@ -169,13 +149,13 @@ mod tests {
             let metrics = vec![(Metric::Duration, summary.summary())];
             let distributions = distributions.of_window(&metrics);
             let window = Window::from_nanoseconds(0, 1_000_000_000);
-            let statistics = WindowStatistics {
+            WindowStatistics {
                 distributions,
                 ..WindowStatistics::new(window, Duration::from_secs(1), samples.into(), metrics)
-            };
-            Row::new(name, &statistics)
-        };
-        let rows = [row("/bridge:many", 100), row("/bridge:few", 99), row("/bridge:none", 0)];
+            }
+        });
+        let [many, few, none] = &windows;
+        let rows = [("/bridge:many", many), ("/bridge:few", few), ("/bridge:none", none)];
         let table = render(Duration::from_secs(1), &rows);
         let columns: Vec<Vec<&str>> =
             table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();

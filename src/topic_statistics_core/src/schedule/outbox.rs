@@ -90,7 +90,7 @@ pub(crate) struct Outbox {
     /// The time between two batches.
     gap: Duration,
     /// The number of windows that were discarded because the outbox was full.
-    discarded: u64,
+    pub(crate) discarded: u64,
 }
 
 /// A message that waits to be published: one metric of a finished window, or the distribution of one metric.
@@ -133,10 +133,6 @@ impl Outbox {
             self.messages.pop_front();
         }
         self.discarded += 1;
-    }
-
-    pub(crate) fn discarded(&self) -> u64 {
-        self.discarded
     }
 
     /// Sets the time between batches for windows with this publish period, so that all messages are published by the

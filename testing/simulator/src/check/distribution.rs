@@ -5,7 +5,7 @@
 use topic_statistics_core::{collector::Distribution, Summary};
 
 use crate::{
-    equal::{equal, is_same},
+    equal::{ensure, equal, is_same},
     faults::Tally,
     oracle::{Expected, Naive},
 };
@@ -27,9 +27,7 @@ pub fn check(
         _ => return Ok(()),
     };
     let size: f64 = samples.iter().map(|sample| sample.abs()).sum();
-    if !is_same(ours.sum(), samples.iter().sum(), size) {
-        return Err(format!("sum {}, expected {}", ours.sum(), samples.iter().sum::<f64>()));
-    }
+    check_sum(ours, samples.iter().sum(), size)?;
     let naive = Naive::new(samples);
     equal("scale", ours.scale(), naive.scale)?;
     equal("zero count", ours.zero_count(), naive.zero_count)?;
@@ -38,9 +36,9 @@ pub fn check(
     equal("negative buckets", ours.negative().collect(), negative.clone())?;
     let base = 2_f64.powf(1.0 / f64::from(1 << naive.scale));
     let zero_threshold = naive.threshold.map_or(0.0, |threshold| base.powi(threshold));
-    if !is_same(ours.zero_threshold(), zero_threshold, 0.0) {
-        return Err(format!("zero threshold {}, expected {zero_threshold}", ours.zero_threshold()));
-    }
+    ensure(is_same(ours.zero_threshold(), zero_threshold, 0.0), || {
+        format!("zero threshold {}, expected {zero_threshold}", ours.zero_threshold())
+    })?;
     let mut sorted = samples.clone();
     sorted.sort_by(f64::total_cmp);
     for (quantile, per_mille) in [(0.5, 500), (0.9, 900), (0.99, 990), (0.999, 999)] {
@@ -53,12 +51,9 @@ pub fn check(
             true => (ours - exact).abs() <= exact.abs() * (base - 1.0) * (1.0 + 1e-9),
             false => ours.is_nan(),
         };
-        if !is_good {
-            return Err(format!(
-                "quantile {quantile} is {ours}, expected {exact} of {} samples",
-                sorted.len()
-            ));
-        }
+        ensure(is_good, || {
+            format!("quantile {quantile} is {ours}, expected {exact} of {} samples", sorted.len())
+        })?;
         tally.digest(ours);
     }
     tally.figures += 11;
@@ -71,17 +66,16 @@ fn check_subset(ours: &Distribution, summary: &Summary, samples: &[f64]) -> Resu
     let buckets = ours.positive().map(|bucket| (0, bucket)).chain(ours.negative().map(|bucket| (1, bucket)));
     for (sign, (bucket, count)) in buckets {
         let most = most.counts[sign].get(&bucket).copied().unwrap_or(0);
-        if count > most {
-            return Err(format!("{count} samples in bucket {bucket}, expected at most {most}"));
-        }
+        ensure(count <= most, || format!("{count} samples in bucket {bucket}, expected at most {most}"))?;
     }
-    if ours.zero_threshold() == 0.0 && ours.zero_count() > most.zero_count {
-        return Err(format!("{} zeros, expected at most {}", ours.zero_count(), most.zero_count));
-    }
-    let (sum, size) =
-        (summary.average * summary.sample_count as f64, samples.iter().map(|sample| sample.abs()).sum());
-    match is_same(ours.sum(), sum, size) {
-        true => Ok(()),
-        false => Err(format!("sum {}, expected {sum}", ours.sum())),
-    }
+    let has_threshold = ours.zero_threshold() > 0.0;
+    ensure(has_threshold || ours.zero_count() <= most.zero_count, || {
+        format!("{} zeros, expected at most {}", ours.zero_count(), most.zero_count)
+    })?;
+    let size = samples.iter().map(|sample| sample.abs()).sum();
+    check_sum(ours, summary.average * summary.sample_count as f64, size)
+}
+
+fn check_sum(ours: &Distribution, expected: f64, size: f64) -> Result<(), String> {
+    ensure(is_same(ours.sum(), expected, size), || format!("sum {}, expected {expected}", ours.sum()))
 }

@@ -14,10 +14,7 @@ use crate::{
 pub struct Disturbances {
     pub counts: [u64; DISTURBANCES.len()],
     pub last: VecDeque<String>,
-    /// Whether the statistics are disabled now.
     pub is_off: bool,
-    /// The stream whose next window ends late, and the delay.
-    pub delay: Option<(usize, i64)>,
 }
 
 impl Disturbances {

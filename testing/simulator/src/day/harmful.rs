@@ -9,9 +9,11 @@ use super::{
     robot::Stream,
     state::{Alarm, Day},
 };
-use crate::clocks::{MS, S};
+use crate::{
+    clocks::{MS, S},
+    equal::equal,
+};
 
-/// A fault of a source.
 struct Harm {
     source: &'static str,
     text: &'static str,
@@ -129,13 +131,13 @@ fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
     let mut day = Day::new(seed);
     let began = day.now + 130 * S + day.random.i64(0..S);
     day.run_until(began)?;
-    if let Some(Alarm { source, health, .. }) = day.alarms.first() {
-        return Err(format!("{source} is {} before: {health}", health.level));
+    if let Some(alarm) = day.alarms.first() {
+        return Err(format!("before the fault: {}", alarm.text(began)));
     }
-    let index = place(&day, harm)?;
+    let index = place(&day, harm);
     let healthy = day.streams[index].row;
     (harm.change)(&mut day.streams[index]);
-    let raised = wait_for(&mut day, began, harm, harm.raised, |level| level == harm.level)?;
+    let raised = wait_for(&mut day, began, harm, harm.raised, harm.level)?;
     // Wait until all effects of the fault are visible.
     day.run_until(day.now + 20 * S)?;
     let ended = day.now;
@@ -143,11 +145,9 @@ fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
     (stream.row, stream.lost, stream.is_stamped) = (healthy, 0.0, true);
     stream.next = stream.next.min(ended + day.random.i64(0..healthy.period));
     day.alarms.retain(|alarm| !is_about(alarm, harm));
-    let cleared = wait_for(&mut day, ended, harm, harm.cleared, |level| level == Level::Ok)?;
+    let cleared = wait_for(&mut day, ended, harm, harm.cleared, Level::Ok)?;
     match day.alarms.iter().find(|alarm| !is_about(alarm, harm)) {
-        Some(Alarm { source, health, .. }) => {
-            Err(format!("{source} is {} for no reason: {health}", health.level))
-        }
+        Some(alarm) => Err(format!("for no reason: {}", alarm.text(ended))),
         None => Ok((raised, cleared)),
     }
 }
@@ -157,57 +157,37 @@ fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
 fn find_late(seed: u64, map: &Harm) -> Result<(i64, i64), String> {
     const LATE: i64 = 60 * S;
     let mut day = Day::new(seed);
-    let index = place(&day, map)?;
+    let index = place(&day, map);
     let (began, sent) = (day.now, day.now + LATE + day.random.i64(0..S));
     day.streams[index].next = sent;
-    let raised = wait_for(&mut day, began, map, 10, |level| level == Level::Stale)?;
+    let raised = wait_for(&mut day, began, map, 10, Level::Stale)?;
     day.run_until(sent)?;
     day.alarms.retain(|alarm| !is_about(alarm, map));
-    let cleared = wait_for(&mut day, sent, map, 3, |level| level == Level::Ok)?;
+    let cleared = wait_for(&mut day, sent, map, 3, Level::Ok)?;
     // The map is not published again.
     day.run_until(day.now + 600 * S)?;
     let levels: Vec<_> = day.alarms.iter().map(|alarm| (&*alarm.source, alarm.health.level)).collect();
-    match levels == [("/node:/map", Level::Warn), ("/node:/map", Level::Ok)] {
-        true => Ok((raised, cleared)),
-        false => Err(format!("after its message {levels:?}, expected WARN, and then OK for good")),
-    }
+    let expected = vec![("/node:/map", Level::Warn), ("/node:/map", Level::Ok)];
+    equal("levels after the message", levels, expected)?;
+    Ok((raised, cleared))
 }
 
-fn place(day: &Day, harm: &Harm) -> Result<usize, String> {
-    let place = day.streams.iter().position(|stream| stream.row.name == harm.source);
-    place.ok_or_else(|| format!("there is no {}", harm.source))
+fn place(day: &Day, harm: &Harm) -> usize {
+    day.streams.iter().position(|stream| stream.row.name == harm.source).expect("a source of the robot")
 }
 
 fn is_about(alarm: &Alarm, harm: &Harm) -> bool {
     alarm.source.strip_prefix("/node:") == Some(harm.source)
 }
 
-/// Returns the number of whole windows from `since` until the source has a level that `has_level` accepts.
-fn wait_for(
-    day: &mut Day,
-    since: i64,
-    harm: &Harm,
-    windows: i64,
-    has_level: impl Fn(Level) -> bool,
-) -> Result<i64, String> {
+/// Returns the number of whole windows from `since` until the source has this level.
+fn wait_for(day: &mut Day, since: i64, harm: &Harm, windows: i64, level: Level) -> Result<i64, String> {
     // The change happens within a window, which is not counted.
     day.run_until(since + (windows + 1) * S)?;
-    let mut alarms = day.alarms.iter().filter(|alarm| is_about(alarm, harm));
-    match alarms.find(|alarm| has_level(alarm.health.level)) {
-        Some(alarm) => Ok((alarm.at - since) / S),
-        None => {
-            let changes = day.alarms.iter().filter(|alarm| is_about(alarm, harm));
-            let changes: String = changes
-                .map(|alarm| {
-                    format!(
-                        "\n  {:.1} s: {}: {}",
-                        (alarm.at - since) as f64 / 1e9,
-                        alarm.health.level,
-                        alarm.health
-                    )
-                })
-                .collect();
-            Err(format!("not found within {windows} windows{changes}"))
-        }
-    }
+    let alarms: Vec<_> = day.alarms.iter().filter(|alarm| is_about(alarm, harm)).collect();
+    let found = alarms.iter().find(|alarm| alarm.health.level == level);
+    found.map(|alarm| (alarm.at - since) / S).ok_or_else(|| {
+        let changes: String = alarms.iter().map(|alarm| format!("\n  {}", alarm.text(since))).collect();
+        format!("not found within {windows} windows{changes}")
+    })
 }

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Events that leave the topics healthy: clock steps, suspends, delayed threads, changed options.
+//! Events that leave the topics healthy: clock steps, suspends, late threads, changed options.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use topic_statistics_core::record::options::SourceDefaults;
 
-use super::{
-    robot::Sample,
-    state::{Change, Day},
-};
+use super::state::{Change, Day};
 use crate::{
     clocks::{MS, S},
-    delay::{Delay, Step},
     scenario::{Kind, DISTURBANCES},
 };
 
@@ -93,12 +89,6 @@ impl Day {
                 self.nodes[node].wake += late;
                 self.note(kind, &format!("by {} ms", late / MS));
             }
-            Kind::DelayedEnd => {
-                let stream = self.random.usize(..self.streams.len());
-                if self.streams[stream].subscription().is_some() {
-                    self.harmless.delay = Some((stream, self.random.i64(20 * MS..500 * MS)));
-                }
-            }
         }
     }
 
@@ -112,49 +102,5 @@ impl Day {
             self.nodes[node].schedule.change_defaults(&change, at, &*self.clocks);
             self.run_thread(node);
         }
-    }
-
-    /// Delays the end of a topic's due window. During the delay, messages arrive on this topic and on other topics.
-    pub fn delay_end(&mut self, node: usize) {
-        let is_of_node = |stream: usize| usize::from(self.streams[stream].row.is_simulated) == node;
-        let Some((delayed, length)) = self.harmless.delay.take_if(|(stream, _)| is_of_node(*stream)) else {
-            return;
-        };
-        let Some(delayable) =
-            self.streams[delayed].subscription().map(|(_, delayable)| Arc::clone(delayable))
-        else {
-            return;
-        };
-        let (entered, mut steps) = (self.now, Vec::<(i64, Step)>::new());
-        let mut counted: u64 = 0;
-        loop {
-            let next = (0..self.streams.len()).min_by_key(|index| self.streams[*index].next).unwrap_or(0);
-            let time = self.streams[next].next - entered;
-            if time >= length {
-                break;
-            }
-            let Some(sample) = self.take_next(next) else { continue };
-            let (stream, clocks) = (&mut self.streams[next], Arc::clone(&self.clocks));
-            match (stream.subscription().map(|(recorder, _)| Arc::clone(recorder)), sample) {
-                (Some(recorder), Sample::Message(message)) => {
-                    counted += u64::from(next == delayed);
-                    let takes = stream.row.takes;
-                    let step = move |now: i64| {
-                        clocks.set_monotonic(now);
-                        if let Some(running) = recorder.record(&message, || now) {
-                            recorder.record_end(running, now + takes);
-                        }
-                    };
-                    steps.push((time.max(0), Box::new(step)));
-                }
-                (_, sample) => stream.record(&sample, entered),
-            }
-        }
-        let stop = self.random.i64(0..=length);
-        let (before, after) = steps.into_iter().partition(|(time, _)| *time < stop);
-        let at = self.random.u32(1..3);
-        delayable.delay_next_end(Delay { before, stop, after, end: length + 5_000, at });
-        let text = format!("{} for {} ms, {counted} messages", self.streams[delayed].row.name, length / MS);
-        self.note(Kind::DelayedEnd, &text);
     }
 }

@@ -14,9 +14,9 @@ use topic_statistics_core::{
     health::Expectations,
     record::{
         options::SourceOptions,
-        recorder::{ReceivedMessage, Recorder, RecorderOptions, RunningCallback},
+        recorder::{Recorder, RecorderOptions, RunningCallback},
         simulated_time::SimulatedTime,
-        source::{Source, SourceHandle, WindowedCollector},
+        source::{Source, SourceHandle},
         transport::{Delivery, ReceivedTimestamp, Transport},
     },
     schedule::state::Schedule,
@@ -26,24 +26,15 @@ use topic_statistics_core::{
 
 use crate::{
     clocks::{HostClocks, MS, S},
-    delay::Delayable,
     measured::Measured,
     oracle::publisher_gid,
     scenario::{Row, BURST},
     world::readers::Retired,
 };
 
-/// The recorder of a source.
-enum Recording {
-    Messages(Arc<Recorder>, Arc<Delayable>),
-    Other(Measured),
-}
-
-/// The messages of a source.
 pub struct Stream {
     /// The source's properties now: a fault changes them.
     pub row: Row,
-    /// When the next message arrives.
     pub next: i64,
     /// The fraction of messages that are lost.
     pub lost: f64,
@@ -53,16 +44,10 @@ pub struct Stream {
     next_publisher: u64,
     left_of_burst: u32,
     left_of_history: u32,
-    measured: Recording,
+    measured: Measured,
     /// The running callback, and the time at which it ends.
     running: Option<(RunningCallback, i64)>,
     _handle: SourceHandle,
-}
-
-/// A message, a publication, a duration or a count.
-pub enum Sample {
-    Message(ReceivedMessage),
-    Other,
 }
 
 /// A middleware that reports everything, as Fast DDS does.
@@ -82,7 +67,7 @@ impl Stream {
         row: &Row,
         schedule: &mut Schedule,
         time: Option<Arc<SimulatedTime>>,
-        clocks: &Arc<HostClocks>,
+        clocks: &HostClocks,
         at: Instant,
         first: i64,
     ) -> Self {
@@ -95,27 +80,21 @@ impl Stream {
         let expected = Expectations::new()
             .warn_unless(conditions(row.warn_unless, warn))
             .error_unless(conditions(row.error_unless, error));
-        let (collector, measured): (Arc<dyn WindowedCollector>, _) = match row.kind {
-            SourceKind::Subscription => {
-                // The metrics of a new subscription: the default metrics, and the metrics that its conditions need.
-                let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
-                metrics.extend(expected.metrics());
-                let options = RecorderOptions::new().metrics(metrics).transient_local(row.history > 0);
-                let recorder = Arc::new(Recorder::new(row.name, options, time, &**clocks));
-                if !row.has_header {
-                    recorder.accept_no_header();
-                }
-                let delayable = Delayable::new(Arc::clone(&recorder) as _, clocks);
-                (Arc::clone(&delayable) as _, Recording::Messages(recorder, delayable))
+        let recorder = || {
+            // The metrics of a new subscription: the default metrics, and the metrics that its conditions need.
+            let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
+            metrics.extend(expected.metrics());
+            let options = RecorderOptions::new().metrics(metrics).transient_local(row.history > 0);
+            let recorder = Recorder::new(row.name, options, time, clocks);
+            if !row.has_header {
+                recorder.accept_no_header();
             }
-            kind => {
-                let (collector, measured) = Measured::new(kind, FirstPeriod::NoSample);
-                (collector, Recording::Other(measured))
-            }
+            recorder
         };
+        let (collector, measured) = Measured::new(row.kind, FirstPeriod::NoSample, recorder);
         let check = (row.kind == SourceKind::Subscription).then(|| Box::new(row.name.to_owned()) as _);
         let source = Arc::new(Source::new(name, collector, check));
-        schedule.add(&source.collector, SourceOptions::default(), None, at, &**clocks);
+        schedule.add(&source.collector, SourceOptions::default(), None, at, clocks);
         schedule.expect(&source, expected);
         schedule.complete(&source, at);
         let publishers = (0..row.publishers).map(|number| (number, 0)).collect();
@@ -134,14 +113,6 @@ impl Stream {
         }
     }
 
-    /// Returns the recorder of a subscription, and the collector that can delay its windows' ends.
-    pub fn subscription(&self) -> Option<(&Arc<Recorder>, &Arc<Delayable>)> {
-        match &self.measured {
-            Recording::Messages(recorder, delayable) => Some((recorder, delayable)),
-            Recording::Other(_) => None,
-        }
-    }
-
     /// Replaces a publisher by a new one, which delivers its history.
     pub fn restart_publisher(&mut self, random: &mut Rng, now: i64) {
         let index = random.usize(..self.publishers.len());
@@ -153,9 +124,9 @@ impl Stream {
         }
     }
 
-    /// Takes the message that arrives now, and plans the next one. `None` if the message is lost. `clock` returns the
-    /// sender's clock at a time.
-    pub fn next(&mut self, random: &mut Rng, clock: impl Fn(i64) -> i64) -> Option<Sample> {
+    /// Receives the message that arrives now, unless it is lost, and plans the next one. `clock` returns the sender's
+    /// clock at a time.
+    pub fn receive(&mut self, random: &mut Rng, now: i64, clock: impl Fn(i64) -> i64) {
         let arrives = self.next;
         // The age of a message from the history.
         let kept = i64::from(self.left_of_history.saturating_sub(1)) * self.row.period;
@@ -173,46 +144,34 @@ impl Stream {
             // 3 % of jitter.
             (period, _) => period - period / 33 + random.i64(0..=2 * (period / 33)),
         };
-        let Recording::Messages(recorder, _) = &self.measured else { return Some(Sample::Other) };
+        let Measured::Messages(recorder) = &self.measured else {
+            return self.measured.record(now, self.row.takes, self.row.size, 1);
+        };
         let index = random.usize(..self.publishers.len());
         let (publisher, number) = &mut self.publishers[index];
         *number += 1;
         if self.lost > 0.0 && random.f64() < self.lost {
-            return None;
+            return;
         }
         let age = kept + self.row.age - self.row.age / 4 + random.i64(0..=self.row.age / 2);
         let header = if self.row.has_header && self.is_stamped { clock(arrives - age) } else { 0 };
-        let source_timestamp = clock(arrives - age / 2);
-        let info = delivery(*publisher, *number, source_timestamp);
-        let epoch = recorder.epoch()?;
-        Some(Sample::Message(recorder.received_message(epoch, header, info, || self.row.size)))
-    }
-
-    /// Records a message whose callback starts now.
-    pub fn record(&mut self, sample: &Sample, now: i64) {
-        match (&self.measured, sample) {
-            (Recording::Messages(recorder, _), Sample::Message(message)) => {
-                if let Some((running, ends)) = self.running.take() {
-                    recorder.record_end(running, ends.min(now));
-                }
-                let running = recorder.record(message, || now);
-                self.running = running.map(|running| (running, now + self.row.takes));
-            }
-            (Recording::Other(measured), _) => measured.record(now, self.row.takes, self.row.size, 1),
-            (Recording::Messages(..), Sample::Other) => {}
+        let info = delivery(*publisher, *number, clock(arrives - age / 2));
+        let Some(epoch) = recorder.epoch() else { return };
+        let message = recorder.received_message(epoch, header, info, || self.row.size);
+        if let Some((running, ends)) = self.running.take() {
+            recorder.record_end(running, ends.min(now));
         }
+        let running = recorder.record(&message, || now);
+        self.running = running.map(|running| (running, now + self.row.takes));
     }
 
-    /// Returns the end of the running callback.
     pub fn callback_ends(&self) -> i64 {
         self.running.as_ref().map_or(i64::MAX, |(_, ends)| *ends)
     }
 
-    /// Ends the running callback.
     pub fn end_callback(&mut self) {
-        if let (Some((recorder, _)), Some((running, ends))) = (self.subscription(), self.running) {
+        if let (Measured::Messages(recorder), Some((running, ends))) = (&self.measured, self.running.take()) {
             recorder.record_end(running, ends);
-            self.running = None;
         }
     }
 }

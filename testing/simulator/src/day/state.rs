@@ -17,16 +17,12 @@ use topic_statistics_core::{
     },
 };
 
-use super::{
-    disturbances::Disturbances,
-    robot::{Sample, Stream},
-};
+use super::{disturbances::Disturbances, robot::Stream};
 use crate::{
     clocks::{HostClocks, NodeClock, S},
     scenario::ROBOT,
 };
 
-/// The robot and its host.
 pub struct Day {
     pub random: Rng,
     pub clocks: Arc<HostClocks>,
@@ -44,7 +40,6 @@ pub struct Day {
     pub is_disturbed: bool,
     pub next_harmless: i64,
     pub harmless: Disturbances,
-    /// All changes of levels so far.
     pub alarms: Vec<Alarm>,
     pub windows: u64,
     pub messages: u64,
@@ -64,12 +59,19 @@ pub struct Change {
     pub by: i64,
 }
 
-/// A change of a level.
 pub struct Alarm {
     pub source: String,
     pub before: Level,
     pub health: Health,
     pub at: i64,
+}
+
+impl Alarm {
+    pub fn text(&self, since: i64) -> String {
+        let Self { source, before, health, at } = self;
+        let seconds = (at - since) as f64 / S as f64;
+        format!("after {seconds:.1} s {source} is {} (was {before}): {health}", health.level)
+    }
 }
 
 impl Change {
@@ -154,7 +156,6 @@ impl Day {
             } else if next == next_message {
                 self.receive(stream);
             } else if next == self.nodes[node].wake {
-                self.delay_end(node);
                 self.run_thread(node);
                 self.check()?;
             } else if next == self.next_refresh {
@@ -174,40 +175,28 @@ impl Day {
 
     /// Errors if a level other than OK was raised without a fault.
     pub fn check(&mut self) -> Result<(), String> {
-        match self.alarms.first().filter(|_| self.is_disturbed) {
-            Some(Alarm { source, before, health, at }) => Err(format!(
-                "a false alarm after {:.1} s: {source} is {} (was {before}): {health}\n  the last disturbances: {}",
-                (at - self.started) as f64 / S as f64,
-                health.level,
-                self.harmless.last()
-            )),
-            None => Ok(()),
-        }
+        let alarm = self.alarms.first().filter(|_| self.is_disturbed);
+        alarm.map_or(Ok(()), |alarm| {
+            let (alarm, disturbances) = (alarm.text(self.started), self.harmless.last());
+            Err(format!("a false alarm: {alarm}\n  the last disturbances: {disturbances}"))
+        })
     }
 
-    /// Returns the present time as an `Instant` for the schedules.
     pub fn at(&self) -> Instant {
         self.instant + Duration::from_nanos((self.now - self.started) as u64)
     }
 
-    /// Takes the next message of a stream, and plans the one after it. `None` if the message is lost.
-    pub fn take_next(&mut self, stream: usize) -> Option<Sample> {
+    /// Receives the next message of a stream, and plans the one after it.
+    fn receive(&mut self, stream: usize) {
         self.messages += 1;
         let stream = &mut self.streams[stream];
         let (time, change) = match stream.row.is_simulated {
             true => (self.clocks.ros() - self.now, self.jumped),
             false => (self.clocks.offset(), self.stepped),
         };
-        stream.next(&mut self.random, |sent| sent + time + change.correction(sent))
+        stream.receive(&mut self.random, self.now, |sent| sent + time + change.correction(sent));
     }
 
-    pub fn receive(&mut self, stream: usize) {
-        if let Some(sample) = self.take_next(stream) {
-            self.streams[stream].record(&sample, self.now);
-        }
-    }
-
-    /// Performs the actions that the schedule returns, until it returns that the thread waits.
     pub fn run_thread(&mut self, node: usize) {
         loop {
             match self.nodes[node].schedule.next(self.at(), &*self.clocks) {
@@ -219,8 +208,6 @@ impl Day {
                         let (source, at) = (changed.source.name.to_string(), self.now);
                         self.alarms.push(Alarm { source, before, health: changed.health, at });
                     }
-                    // If the end of a window was delayed, time has passed.
-                    self.set_now(self.clocks.monotonic().max(self.now));
                 }
                 Action::Publish { .. } | Action::PublishDiagnostics(_) => {}
                 Action::CheckPublishers(_) => {

@@ -5,16 +5,14 @@
 use std::sync::Arc;
 
 use topic_statistics_core::{
-    collector::FirstPeriod,
     condition::{Condition, Conditions},
     health::Level,
     record::{
         clock::Clock,
-        recorder::{Recorder, RecorderOptions},
-        source::{Source, SourceHandle, WindowedCollector},
+        source::{Source, SourceHandle},
     },
     source_kind::SourceKind,
-    Metric,
+    Metric, Summary,
 };
 
 use crate::{
@@ -50,56 +48,30 @@ pub struct Named {
     pub mark: f64,
     pub counts: u64,
     pub is_ill: bool,
-    pub measured: Recording,
+    pub measured: Measured,
     pub source: Arc<Source>,
     pub handle: SourceHandle,
-    /// The number of samples in this window.
     pub samples: u64,
     pub messages: u64,
     /// The time at which the source's last window ended. Before that, the time of its creation.
     pub ended: i64,
     /// The number of samples in a window that is not published yet.
     pub unpublished: Option<u64>,
-    /// The conditions that apply now.
     pub rules: Rules,
     /// The number of windows judged by `rules`.
     pub judged: u32,
 }
 
-pub enum Recording {
-    Messages(Arc<Recorder>),
-    Other(Measured),
-}
-
-impl Recording {
-    pub fn new(kind: SourceKind, clocks: &HostClocks) -> (Arc<dyn WindowedCollector>, Self) {
-        if kind != SourceKind::Subscription {
-            let (collector, measured) = Measured::new(kind, FirstPeriod::NoSample);
-            return (collector, Self::Other(measured));
-        }
-        let metrics = [Metric::MessageAge, Metric::PublicationSeqGap, Metric::MessageSize];
-        let recorder = Recorder::new(TOPIC, RecorderOptions::new().metrics(metrics), None, clocks);
-        let recorder = Arc::new(recorder);
-        (Arc::clone(&recorder) as _, Self::Messages(recorder))
-    }
-}
-
 impl Named {
     /// Returns whether a condition on that name applies to this source, by docs/health.md.
     pub fn has_name(&self, name: &str) -> bool {
-        let plain = &self.shown[..self.shown.len() - self.shown_number().len()];
+        let number = if matches!(self.naming, Naming::Node(_)) { "" } else { &*self.number };
+        let plain = &self.shown[..self.shown.len() - number.len()];
         let is_of_topic = matches!(self.kind, SourceKind::Subscription | SourceKind::Publisher);
         let is_of_code =
             |shown: &str| shown.strip_prefix(NODE).and_then(|rest| rest.strip_prefix(':')) == Some(name);
         (is_of_topic && name == TOPIC)
             || [plain, &self.shown].into_iter().any(|shown| shown == name || is_of_code(shown))
-    }
-
-    pub fn shown_number(&self) -> &str {
-        match self.naming {
-            Naming::Node(_) => "",
-            _ => &self.number,
-        }
     }
 
     /// Returns the node's rules that apply to this source.
@@ -144,8 +116,9 @@ impl Named {
     }
 
     /// Returns whether a window of this source with `samples` samples has these figures.
-    pub fn is_its_own(&self, average: f64, count: f64, samples: u64) -> bool {
-        count == samples as f64 && (self.kind == SourceKind::Counter || (average - self.mark).abs() < 1e-6)
+    pub fn is_its_own(&self, ours: &Summary, samples: u64) -> bool {
+        let is_marked = (ours.average - self.mark).abs() < 1e-6;
+        ours.sample_count == samples && (self.kind == SourceKind::Counter || is_marked)
     }
 
     /// Records a sample, which may take time.
@@ -153,7 +126,7 @@ impl Named {
         let (now, takes) = (clocks.monotonic(), (self.mark * MS as f64).round() as i64);
         self.samples += 1;
         match &self.measured {
-            Recording::Messages(recorder) => {
+            Measured::Messages(recorder) => {
                 self.messages += 1;
                 let sent = clocks.system() - takes;
                 let info = delivery(self.counts, self.messages, sent);
@@ -163,7 +136,7 @@ impl Named {
                     recorder.record_end(running, now);
                 }
             }
-            Recording::Other(measured) => {
+            measured => {
                 measured.record(now, takes, 100, self.counts);
                 if self.kind == SourceKind::Counter {
                     self.samples += self.counts - 1;
@@ -215,7 +188,6 @@ pub const RULES: &[Rule] = &[
 /// The rules for ERROR and for WARN.
 pub type Rules = [Vec<&'static Rule>; 2];
 
-/// Returns the conditions of rules.
 pub fn conditions(rules: &[&Rule]) -> Result<Vec<Condition>, String> {
     let mut all = vec![];
     for rule in rules {

@@ -10,11 +10,13 @@ use std::{
 
 use fastrand::Rng;
 use topic_statistics_core::{
+    collector::FirstPeriod,
     condition::Condition,
     health::{Expectations, Level, NodeExpectations},
-    record::options::{SourceDefaults, SourceOptions},
     record::{
         clock::Clock,
+        options::{SourceDefaults, SourceOptions},
+        recorder::{Recorder, RecorderOptions},
         source::{Source, SourceHandle, WindowScheduler},
         source_name::{SourceNames, UniqueName},
     },
@@ -25,16 +27,17 @@ use topic_statistics_core::{
         state::{Action, Schedule},
     },
     source_kind::SourceKind,
-    WindowStatistics,
+    Metric, WindowStatistics,
 };
 
-use super::source::{conditions, Named, Naming, Recording, Rule, Rules, KINDS, NODE, RULES, TOPIC};
+use super::source::{conditions, Named, Naming, Rule, Rules, KINDS, NODE, RULES, TOPIC};
 use crate::{
     clocks::{HostClocks, MS, S},
+    equal::{ensure, equal},
+    measured::Measured,
     world::readers::{Figures, Published, Reader, Retired},
 };
 
-/// A world of one node.
 pub struct World {
     random: Rng,
     clocks: Arc<HostClocks>,
@@ -171,7 +174,6 @@ impl World {
         }
     }
 
-    /// Changes the sources or their conditions.
     fn change(&mut self) -> Result<(), String> {
         match self.random.u8(..8) {
             0..=3 if self.sources.len() < Self::MOST => {
@@ -222,15 +224,11 @@ impl World {
             _ => format!("{prefix}{task}"),
         };
         self.history.push(format!("{kind} of {naming:?}, expected {shown}, {task}; fails: {fails}"));
-        if (&*name, name.task()) != (&*shown, &*task) {
-            return Err(format!(
-                "a {kind} has the name {}, {}, expected {shown}, {task}",
-                &*name,
-                name.task()
-            ));
-        }
-
-        let (collector, measured) = Recording::new(kind, &self.clocks);
+        equal("name and task", (&*name, name.task()), (&*shown, &*task))?;
+        let metrics = [Metric::MessageAge, Metric::PublicationSeqGap, Metric::MessageSize];
+        let options = RecorderOptions::new().metrics(metrics);
+        let recorder = || Recorder::new(TOPIC, options, None, &*self.clocks);
+        let (collector, measured) = Measured::new(kind, FirstPeriod::NoSample, recorder);
         let publisher = Some(Arc::clone(&self.reader) as _);
         let now = self.instant();
         self.schedule.add(&collector, SourceOptions::default(), publisher, now, &*self.clocks);
@@ -317,9 +315,7 @@ impl World {
         let texts: Vec<_> = rules.iter().map(|rule| rule.condition).collect();
         self.history.push(format!("{level} unless {texts:?}; refused: {is_refused}"));
         let checked = self.schedule.check_measured(&conditions);
-        if checked.is_err() != is_refused {
-            return Err(format!("refused: {checked:?}, expected {is_refused}"));
-        }
+        ensure(checked.is_err() == is_refused, || format!("refused: {checked:?}, expected {is_refused}"))?;
         if is_refused {
             return Ok(());
         }
@@ -344,25 +340,16 @@ impl World {
         found.ok_or_else(|| format!("{} is dropped", source.name.task()))
     }
 
-    /// Compares a finished window.
     fn check_window(&mut self, source: &Arc<Source>, window: &WindowStatistics) -> Result<(), String> {
         let (now, expects_messages) = (self.now, self.expects_messages);
         let named = self.find(source)?;
         let metric = named.metric();
         let samples = std::mem::take(&mut named.samples);
-        let ours =
-            window.metrics.iter().find(|(measured, _)| *measured == metric).map(|(_, summary)| summary);
-        if !ours
-            .is_some_and(|summary| named.is_its_own(summary.average, summary.sample_count as f64, samples))
-        {
-            return Err(format!(
-                "the window of {} has {ours:?}, expected {samples} samples of {}",
-                named.task, named.mark
-            ));
-        }
-        if let Some(unpublished) = named.unpublished.replace(samples) {
-            return Err(format!("the window of {unpublished} samples of {} was not published", named.task));
-        }
+        let ours = window.get(metric);
+        ensure(ours.is_some_and(|summary| named.is_its_own(summary, samples)), || {
+            format!("the window of {} has {ours:?}, expected {samples} samples of {}", named.task, named.mark)
+        })?;
+        equal("samples that were not published", named.unpublished.replace(samples), None)?;
         named.ended = now;
         named.judged += u32::from(named.is_judged(expects_messages));
         self.windows += 1;
@@ -370,78 +357,55 @@ impl World {
         late.map_or(Ok(()), |named| Err(format!("{} has no window", named.task)))
     }
 
-    /// Compares the level of a source after a window.
     fn check_level(&mut self, changed: &Changed) -> Result<(), String> {
         if changed.health.window.is_none() {
             return Ok(()); // the judge restarts
         }
-        let named = self.find(&changed.source)?;
-        match named.judged > 0 && changed.health.level == named.level() {
-            true => Ok(()),
-            false => Err(format!(
-                "the {} {} is {}: {}; expected {} after {} windows judged",
-                named.kind,
-                named.task,
-                changed.health.level,
-                changed.health,
-                named.level(),
-                named.judged
-            )),
-        }
+        let named = &*self.find(&changed.source)?;
+        let Named { kind, task, judged, .. } = named;
+        let (ours, expected) = (&changed.health, named.level());
+        ensure(*judged > 0 && ours.level == expected, || {
+            format!("the {kind} {task} is {}: {ours}; expected {expected} after {judged} windows", ours.level)
+        })
     }
 
     /// Compares the names and conditions of the sources on /diagnostics.
     fn check_diagnostics(&mut self, diagnosed: &[Diagnosed]) -> Result<(), String> {
         for Diagnosed { source, judge, .. } in diagnosed {
             let named = self.find(source)?;
-            if source.name.task() != named.task {
-                return Err(format!("the status of {} is {}", named.task, source.name.task()));
-            }
+            equal("task of a status", source.name.task(), &named.task)?;
             let [errors, warnings] = named.rules.each_ref().map(|rules| conditions(rules));
             let expected = [errors?, warnings?].concat();
             let ours: Vec<_> = judge.conditions().map(|judged| judged.condition.clone()).collect();
-            if ours != expected {
-                let texts = |conditions: &[Condition]| {
-                    conditions.iter().map(|condition| format!("{condition}; ")).collect::<String>()
-                };
+            let texts = |conditions: &[Condition]| {
+                conditions.iter().map(|condition| format!("{condition}; ")).collect::<String>()
+            };
+            ensure(ours == expected, || {
                 let (ours, expected) = (texts(&ours), texts(&expected));
-                return Err(format!(
-                    "the {} {} is judged by {ours}expected {expected}",
-                    named.kind, named.task
-                ));
-            }
+                format!("the {} {} is judged by {ours}expected {expected}", named.kind, named.task)
+            })?;
         }
         let expected = self.sources.iter().filter(|named| named.is_judged(self.expects_messages)).count();
-        match diagnosed.len() == expected {
-            true => Ok(()),
-            false => Err(format!("{} sources are judged, expected {expected}", diagnosed.len())),
-        }
+        equal("number of judged sources", diagnosed.len(), expected)
     }
 
     /// Compares a message on /statistics, whose reader knows only the source name.
     fn check_message(&mut self, message: &Published) -> Result<(), String> {
         let Published { source, metric, .. } = message;
         let Figures::Summary(summary) = &message.figures else { return Err("a distribution".to_owned()) };
-        let (average, count) = (summary.average, summary.sample_count as f64);
         let of_name = || self.sources.iter().filter(|named| named.shown == *source);
-        if of_name().next().is_none() {
-            return Err(format!("a message of {source}, but there is no source of that name"));
-        }
+        equal("number of sources of a message's name", of_name().count().min(1), 1)?;
         if of_name().all(|named| named.metric() != *metric) {
             return Ok(());
         }
         let is_its_own = |named: &&mut Named| {
             named.shown == *source
                 && named.metric() == *metric
-                && named.unpublished.is_some_and(|samples| named.is_its_own(average, count, samples))
+                && named.unpublished.is_some_and(|samples| named.is_its_own(summary, samples))
         };
-        match self.sources.iter_mut().find(is_its_own) {
-            Some(named) => {
-                named.unpublished = None;
-                Ok(())
-            }
-            None => Err(format!("of no source of that name: {message:?}")),
-        }
+        let named = self.sources.iter_mut().find(is_its_own);
+        named.ok_or_else(|| format!("of no source of that name: {message:?}"))?.unpublished = None;
+        Ok(())
     }
 
     /// Compares the number of messages received by the subscriptions of each name.
@@ -454,9 +418,6 @@ impl World {
         for named in self.sources.iter().filter(|named| named.kind == SourceKind::Subscription) {
             *expected.entry(named.shown.clone()).or_default() += named.messages;
         }
-        match ours == expected {
-            true => Ok(()),
-            false => Err(format!("received {ours:?}, expected {expected:?}")),
-        }
+        equal("received", ours, expected)
     }
 }

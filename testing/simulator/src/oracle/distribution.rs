@@ -8,7 +8,6 @@ use topic_statistics_core::{collector::Distribution, Metric};
 
 use crate::equal::is_same;
 
-/// The distribution of samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Naive {
     pub scale: i32,
@@ -21,12 +20,12 @@ pub struct Naive {
 
 impl Naive {
     pub fn new(samples: &[f64]) -> Self {
-        (2..=8).rev().find_map(|scale| Self::at(scale, samples)).unwrap_or_else(|| Self::folded(samples))
-    }
-
-    /// Returns the distribution at a scale. `None` if it needs more than 160 buckets.
-    fn at(scale: i32, samples: &[f64]) -> Option<Self> {
-        Some(Self::with_any_buckets(scale, samples)).filter(Self::fits)
+        let mut scales = (2..=8).rev().map(|scale| Self::with_any_buckets(scale, samples));
+        scales.find(Self::fits).unwrap_or_else(|| {
+            let mut folded = Self::with_any_buckets(2, samples);
+            folded.fold();
+            folded
+        })
     }
 
     /// Returns whether 160 buckets are enough for each sign.
@@ -49,7 +48,6 @@ impl Naive {
         self.scale = scale;
     }
 
-    /// Returns the distribution at a scale, with any number of buckets.
     pub fn with_any_buckets(scale: i32, samples: &[f64]) -> Self {
         let mut naive = Self { scale, threshold: None, zero_count: 0, counts: Default::default() };
         for sample in samples {
@@ -65,13 +63,7 @@ impl Naive {
         naive
     }
 
-    /// Returns the distribution of samples that need too many buckets: the smallest ones count as zero.
-    fn folded(samples: &[f64]) -> Self {
-        let mut naive = Self::with_any_buckets(2, samples);
-        naive.fold();
-        naive
-    }
-
+    /// Makes the samples fit into the buckets: the smallest ones count as zero.
     fn fold(&mut self) {
         let high =
             self.counts.iter().filter_map(|counts| counts.last_key_value()).map(|(high, _)| *high).max();

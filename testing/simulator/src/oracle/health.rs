@@ -12,7 +12,6 @@ use topic_statistics_core::{
 use super::distribution::relative_error;
 use super::{Expected, Window};
 
-/// The quantity of a condition, with its limit.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
     /// In Hz.
@@ -27,7 +26,6 @@ pub enum Limit {
     NoLoss,
 }
 
-/// The expectations of a subscription.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Limits for ERROR come first.
@@ -41,7 +39,7 @@ pub struct Wanted {
 
 /// The health of a subscription, window by window.
 pub struct Judgement {
-    wanted: Wanted,
+    pub wanted: Wanted,
     conditions: Vec<Condition>,
     /// The possible states. There are several because the library chooses the number of windows that decide on a rate.
     states: Vec<State>,
@@ -55,10 +53,8 @@ pub struct Judgement {
     windows: Vec<(f64, f64)>,
     /// For each quantile, the samples since the quantile was judged last.
     samples: Vec<Samples>,
-    /// The last health: level and cause.
     last: (Level, Cause),
-    /// Whether any window was judged.
-    has_window: bool,
+    pub has_window: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,7 +100,6 @@ enum Answer {
     NotKnown,
 }
 
-/// Samples of a judged quantile.
 #[derive(Clone, Debug, Default)]
 struct Samples {
     known: Vec<f64>,
@@ -130,7 +125,6 @@ impl Limit {
         })
     }
 
-    /// Returns the condition as text.
     fn text(self) -> String {
         match self {
             Self::Rate(limit) => format!("rate>={limit}"),
@@ -143,7 +137,6 @@ impl Limit {
         }
     }
 
-    /// Returns the metric that the condition needs.
     pub fn metric(self) -> Option<Metric> {
         match self {
             Self::Rate(_) => None,
@@ -254,15 +247,6 @@ impl Judgement {
             last: (Level::Ok, Cause::NoMessageYet),
             has_window: false,
         }
-    }
-
-    pub fn wanted(&self) -> &Wanted {
-        &self.wanted
-    }
-
-    /// Returns whether any window was judged.
-    pub fn has_window(&self) -> bool {
-        self.has_window
     }
 
     /// Judges the next window, and compares the health after it. `health`: `None` if only `is_change` is reported.

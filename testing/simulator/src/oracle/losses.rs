@@ -18,7 +18,7 @@ pub struct Losses {
     messages: u64,
     /// The number of replaced publishers.
     pub evictions: u64,
-    has_unnumbered: bool,
+    pub has_unnumbered: bool,
     has_unmeasured: bool,
     lost: u64,
     out_of_order: u64,
@@ -96,13 +96,10 @@ impl Losses {
         self.follow(gid);
         self.has_unnumbered |= number.is_none();
         let first = number.unwrap_or(0);
-        let publisher = self.publishers.entry(gid).or_insert_with(|| Publisher {
-            first,
-            latest: first,
-            missing: BTreeSet::new(),
-            is_new: true,
-            counts: Counts { gid, received: 0, lost: 0, out_of_order: 0, is_numbered: true, last: 0 },
-        });
+        let counts = Counts { gid, received: 0, lost: 0, out_of_order: 0, is_numbered: true, last: 0 };
+        let missing = BTreeSet::new();
+        let new = Publisher { first, latest: first, missing, is_new: true, counts };
+        let publisher = self.publishers.entry(gid).or_insert(new);
         let counts = &mut publisher.counts;
         counts.received += 1;
         counts.last = callback;
@@ -168,13 +165,9 @@ impl Losses {
         self.publishers.values_mut().for_each(|publisher| publisher.is_new = true);
     }
 
-    /// Returns whether losses are known.
-    pub fn are_known(&self) -> bool {
-        !self.has_unnumbered && self.publishers_are_known() && !self.publishers.is_empty()
-    }
-
-    fn publishers_are_known(&self) -> bool {
-        !self.has_evicted() && !self.has_unmeasured
+    /// Returns a count of all publishers, if known.
+    fn known(&self, count: u64) -> Option<u64> {
+        (self.followed_are_known() && !self.has_evicted()).then_some(count)
     }
 
     pub fn has_evicted(&self) -> bool {
@@ -191,29 +184,25 @@ impl Losses {
         self.followed_are_known().then_some(self.lost)
     }
 
-    pub fn has_unnumbered(&self) -> bool {
-        self.has_unnumbered
-    }
-
     /// Returns an upper bound of the losses that the library may have reported at any time so far.
     pub fn most(&self) -> u64 {
         self.lost + self.out_of_order
     }
 
     pub fn lost(&self) -> Option<u64> {
-        self.are_known().then_some(self.lost)
+        self.known(self.lost)
     }
 
     pub fn out_of_order(&self) -> Option<u64> {
-        self.are_known().then_some(self.out_of_order)
+        self.known(self.out_of_order)
     }
 
     pub fn duplicates(&self) -> Option<u64> {
-        self.are_known().then_some(self.duplicates)
+        self.known(self.duplicates)
     }
 
     pub fn publishers(&self) -> Option<u64> {
-        self.publishers_are_known().then_some(self.publishers.len() as u64)
+        (!self.has_evicted() && !self.has_unmeasured).then_some(self.publishers.len() as u64)
     }
 
     /// Returns the counts of each publisher, sorted by GID. `None` if unknown.

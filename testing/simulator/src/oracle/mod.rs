@@ -46,7 +46,6 @@ pub struct Received {
     pub jumps: u32,
     /// The monotonic time of the last jump.
     pub jumped_at: Option<i64>,
-    /// When the message was taken, on the monotonic clock.
     pub taken: i64,
     pub header: Stamp,
     /// [`Stamp::NONE`] if the middleware does not report it. The same applies to `received`.
@@ -77,7 +76,6 @@ pub enum Expected {
     Kernel,
 }
 
-/// The figures of a window.
 #[derive(Debug, Default)]
 pub struct Window {
     pub start: i64,

@@ -6,7 +6,6 @@ use topic_statistics_core::{collector::FirstPeriod, Metric, SourceKind};
 
 use super::{milliseconds, Expected, Window, WindowTimes};
 
-/// The kind of the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Kind {
     Publisher(FirstPeriod),
@@ -26,9 +25,9 @@ pub enum Kind {
 /// The oracle of a source other than a subscription: what happened while it was enabled.
 #[derive(Default)]
 pub struct Other {
-    kind: Kind,
+    pub kind: Kind,
     times: WindowTimes,
-    is_enabled: bool,
+    pub is_enabled: bool,
     /// For each publication or duration: its end on the monotonic clock, and its duration in milliseconds.
     samples: Vec<(i64, f64)>,
     /// The end of the last publication in earlier windows.
@@ -59,14 +58,6 @@ pub struct Other {
 impl Other {
     pub fn new(kind: Kind, offset: i64, suspended: i64) -> Self {
         Self { kind, times: WindowTimes::new(offset, suspended), ..Self::default() }
-    }
-
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    pub fn is_enabled(&self) -> bool {
-        self.is_enabled
     }
 
     /// Enables or disables the source. `distributions`: whether windows have distributions from the next window on.
@@ -101,7 +92,6 @@ impl Other {
         self.is_unordered = true;
     }
 
-    /// A counter is incremented.
     pub fn add(&mut self, count: u64) {
         self.count += count;
     }

@@ -5,14 +5,13 @@
 use topic_statistics_core::{collector::FirstPeriod, record::recorder::AgeSource, Metric};
 
 use super::{
-    losses::{add_gap, Counts, Gap, Losses},
+    losses::{add_gap, Gap, Losses},
     milliseconds, Expected, Received, Stamp, Totals, Window, WindowTimes,
 };
 
 /// By docs/reliability.md, simulated time is read at least this often, in nanoseconds.
 const READ_WITHIN: i64 = 100_000_000;
 
-/// How a subscription measures.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub metrics: Vec<Metric>,
@@ -28,16 +27,13 @@ pub struct LostAtEnd {
     pub messages: u64,
 }
 
-/// The oracle of a subscription.
 #[derive(Default)]
 pub struct Subscription {
-    settings: Settings,
+    pub settings: Settings,
     /// The number of times that the statistics were enabled or disabled. They are enabled if it is odd.
     switches: u32,
-    times: WindowTimes,
-    /// The messages of this window.
+    pub times: WindowTimes,
     messages: Vec<Received>,
-    /// The durations of callbacks that ended in this window.
     durations: Vec<f64>,
     gaps: Vec<Gap>,
     evictions_at_start: u64,
@@ -53,21 +49,20 @@ pub struct Subscription {
     /// Whether messages were only counted while the previous window ended.
     has_counted_at_start: bool,
     /// Whether a sample was missing in any window.
-    has_missed: bool,
+    pub has_missed: bool,
     /// How often stamps became doubtful or usable again, until now.
-    steps: u32,
+    pub steps: u32,
     /// The value of `steps` when the last step was found.
     steps_at_last: u32,
     /// When the system clock was stepped last, on the monotonic clock.
-    stepped_at: Option<i64>,
+    pub stepped_at: Option<i64>,
     /// For each step, the monotonic time until which a valid stamp may be doubtful.
     doubtful_until: Vec<i64>,
     /// When the host was suspended last, on the monotonic clock.
-    suspended_at: Option<i64>,
+    pub suspended_at: Option<i64>,
     /// When simulated time jumped last, on the monotonic clock.
-    jumped_at: Option<i64>,
+    pub jumped_at: Option<i64>,
     received: u64,
-    /// The bytes of all measured messages.
     bytes: u64,
     /// Whether some received messages were only counted, so that their bytes are unknown.
     has_counted: bool,
@@ -81,7 +76,7 @@ pub struct Subscription {
     active_before: i64,
     /// Whether an enabled period began or ended with unmeasured messages.
     has_unknown_span: bool,
-    losses: Losses,
+    pub losses: Losses,
 }
 
 impl Subscription {
@@ -90,23 +85,10 @@ impl Subscription {
         Self { settings, times, lost_before: Some(0), ..Self::default() }
     }
 
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    pub fn times(&self) -> &WindowTimes {
-        &self.times
-    }
-
     /// Returns the number of the enabled period, to recognise messages taken in another enabled period. `None` while
     /// disabled.
     pub fn epoch(&self) -> Option<u32> {
         (self.switches % 2 == 1).then_some(self.switches)
-    }
-
-    /// Returns how often stamps became doubtful or usable again.
-    pub fn steps(&self) -> u32 {
-        self.steps
     }
 
     pub fn enable(&mut self, now: i64, offset: i64, suspended: i64) {
@@ -125,11 +107,6 @@ impl Subscription {
         self.losses.pause();
     }
 
-    /// Sets whether the windows from the next one on have distributions.
-    pub fn set_distributions(&mut self, enabled: bool) {
-        self.times.set_distributions(enabled);
-    }
-
     pub fn disable(&mut self) {
         if self.epoch().is_none() {
             return;
@@ -141,26 +118,9 @@ impl Subscription {
         self.switches += 1;
     }
 
-    /// Returns whether the system clock was stepped in this window. The library would not find a second step in it.
-    pub fn has_step(&self) -> bool {
-        self.epoch().is_some() && self.stepped_at.is_some_and(|at| at >= self.times.start)
-    }
-
-    /// Returns whether the host was suspended in this window.
-    pub fn has_suspend(&self) -> bool {
-        self.epoch().is_some() && self.suspended_at.is_some_and(|at| at >= self.times.start)
-    }
-
-    pub fn step(&mut self, now: i64) {
-        self.stepped_at = Some(now);
-    }
-
-    pub fn suspend(&mut self, now: i64) {
-        self.suspended_at = Some(now);
-    }
-
-    pub fn jump(&mut self, now: i64) {
-        self.jumped_at = Some(now);
+    /// Returns whether the last step or suspend was in this window. The library would not find a second one in it.
+    pub fn has(&self, last: Option<i64>) -> bool {
+        self.epoch().is_some() && last.is_some_and(|at| at >= self.times.start)
     }
 
     /// The callback of a message starts. `epoch`: the enabled period in which the message was taken.
@@ -188,14 +148,13 @@ impl Subscription {
                 (self.has_later, self.last) = (false, Some(message.callback));
             }
         }
-        if self.settings.metrics.contains(&Metric::PublicationSeqGap) {
+        if self.measures_losses() {
             let Received { publisher, number, callback, is_filtered, .. } = message;
             let shown = self.losses.receive(publisher, number, callback, is_filtered);
             add_gap(&mut self.gaps, shown);
         }
     }
 
-    /// A callback ends.
     pub fn end(&mut self, epoch: Option<u32>, milliseconds: f64) {
         if epoch.is_some() && epoch == self.epoch() {
             self.durations.push(milliseconds);
@@ -221,37 +180,17 @@ impl Subscription {
         self.has_missed |= self.is_incomplete;
     }
 
-    /// Returns whether a sample was missing in any window.
-    pub fn has_missed(&self) -> bool {
-        self.has_missed
-    }
-
     /// Notes that messages which were only counted may be later than all measured ones.
     pub fn count_later(&mut self) {
         self.has_later = self.epoch().is_some();
-    }
-
-    /// A content filter is set or removed.
-    pub fn filter(&mut self) {
-        self.losses.pause();
     }
 
     fn measures_losses(&self) -> bool {
         self.settings.metrics.contains(&Metric::PublicationSeqGap)
     }
 
-    /// Returns the losses, if known.
     pub fn lost(&self) -> Option<u64> {
         self.losses.lost().filter(|_| self.measures_losses())
-    }
-
-    pub fn losses(&self) -> &Losses {
-        &self.losses
-    }
-
-    /// Returns the counts of each publisher. `None` if unknown.
-    pub fn publisher_counts(&self) -> Option<Vec<Counts>> {
-        Some(self.losses.publisher_counts()?.collect())
     }
 
     pub fn totals(&self) -> Totals {

@@ -21,7 +21,6 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Returns the average rate in Hz.
     pub fn rate(&self) -> f64 {
         match self.intervals {
             Some(intervals) if self.active > 0 => intervals as f64 / (self.active as f64 * 1e-9),

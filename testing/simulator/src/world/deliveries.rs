@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use topic_statistics_core::{record::transport::Gid, totals::PublisherTotals};
 
+use crate::equal::ensure;
+
 /// The messages from one publisher to a subscription, as indices in the order of sending: the first one is 0.
 #[derive(Default)]
 struct Messages {
     dropped: BTreeSet<u64>,
     filtered: BTreeSet<u64>,
     delivered: BTreeSet<u64>,
-    /// The first delivered message.
     first: Option<u64>,
     /// Whether the subscription had a content filter. If so, losses are known only for a part of the time.
     had_filter: bool,
@@ -28,7 +29,6 @@ impl Deliveries {
     /// A message that arrives this many messages late is too late.
     const LATE: u64 = 64;
 
-    /// Records a dropped message.
     pub fn drop_message(&mut self, publisher: Gid, index: u64) {
         self.0.entry(publisher).or_default().dropped.insert(index);
     }
@@ -65,12 +65,12 @@ impl Deliveries {
             true => sent >= received + filtered + lost,
             false => sent == received + lost && lost >= dropped,
         };
-        if !is_right {
-            return Err(format!(
+        ensure(is_right, || {
+            format!(
                 "{:02x?} sent {sent} messages: {received} received, {dropped} dropped, {filtered} filtered; {lost} are lost",
                 &ours.gid[..2]
-            ));
-        }
+            )
+        })?;
         Ok(true)
     }
 }

@@ -14,16 +14,15 @@ use super::{
 use crate::{
     clocks::{MS, S},
     delay::Delay,
+    equal::equal,
     faults::Fault,
-    history::note,
     oracle::{Received, Stamp},
 };
 
 impl World {
-    /// Takes a message for a subscription.
-    fn take(&mut self, id: u64, message: Message) -> Option<Taken> {
+    fn take(&mut self, id: u64, message: Message) -> Result<Option<Taken>, String> {
         let received = Stamp { value: self.clocks.system(), read_at: Some(self.now), jumps: 0 };
-        let subscription = self.subscriptions.get_mut(&id)?;
+        let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(None) };
         let recorder = &subscription.recorder;
         let is_filtered = self.now < subscription.filtered_until;
         let info = self.middleware.info(&message, received, is_filtered);
@@ -33,17 +32,11 @@ impl World {
         let taken = recorder
             .epoch()
             .map(|epoch| recorder.received_message(epoch, message.header.value, info, || message.size()));
-        let (epoch, steps) = (subscription.oracle.epoch(), subscription.oracle.steps());
+        let (epoch, steps) = (subscription.oracle.epoch(), subscription.oracle.steps);
         subscription.has_taken |= taken.is_some();
         let recorder = Arc::clone(recorder);
-        if taken.is_some() != epoch.is_some() {
-            self.fail(format!(
-                "subscription {id} is enabled: {}, expected {}",
-                taken.is_some(),
-                epoch.is_some()
-            ));
-        }
-        Some(Taken {
+        equal("whether a subscription is enabled", taken.is_some(), epoch.is_some())?;
+        Ok(Some(Taken {
             subscription: id,
             recorder,
             taken,
@@ -53,35 +46,30 @@ impl World {
             message,
             received,
             is_filtered,
-        })
+        }))
     }
 
-    pub fn arrive(&mut self, id: u64, message: Message) {
-        let Some(taken) = self.take(id, message) else { return };
+    pub fn arrive(&mut self, id: u64, message: Message) -> Result<(), String> {
+        let Some(taken) = self.take(id, message)? else { return Ok(()) };
         let start = self.executor.max(self.now) + self.random.i64(1_000..50_000);
         let mut takes = self.random.i64(1_000..200_000);
-        if self.plan.has(Fault::SlowCallback) && self.random.u32(..100) == 0 {
-            self.tally.inject(Fault::SlowCallback);
+        if self.happens(Fault::SlowCallback, 100) {
             takes += self.random.i64(50 * MS..700 * MS);
         }
         self.executor = start + takes;
         self.at(start, Event::Start { taken: Box::new(taken), takes });
+        Ok(())
     }
 
-    /// A callback starts.
-    pub fn start(&mut self, taken: Taken, takes: i64) {
+    pub fn start(&mut self, taken: Taken, takes: i64) -> Result<(), String> {
         let (id, epoch, started) = (taken.subscription, taken.epoch, self.now);
         if !self.subscriptions.contains_key(&id) {
             return self.start_of_dropped(&taken);
         }
         self.tally.messages += 1;
         // Another thread may record while this one is delayed under the lock.
-        let is_delayed =
-            self.plan.has(Fault::DelayedMessage) && taken.taken.is_some() && self.random.u32(..300) == 0;
-        let waiting = if is_delayed { self.waiting(id) } else { vec![] };
-        if is_delayed {
-            self.tally.inject(Fault::DelayedMessage);
-        }
+        let is_delayed = taken.taken.is_some() && self.happens(Fault::DelayedMessage, 300);
+        let waiting = if is_delayed { self.waiting(id)? } else { vec![] };
         let steps: Vec<_> = waiting.iter().flat_map(Waiting::steps).collect();
         let clocks = Arc::clone(&self.clocks);
         // This thread reads the clock before or after the other threads. If it reads after them, their messages are
@@ -107,12 +95,10 @@ impl World {
         let started = reads_at;
         clocks.set_monotonic(clocks.monotonic().max(started + 1)); // no two callbacks start at the same time
         self.pass();
-        if self.plan.has(Fault::Panic) && self.random.u32(..50) == 0 {
-            self.tally.inject(Fault::Panic);
-            return; // the callback's end is never recorded
+        if self.happens(Fault::Panic, 50) {
+            return Ok(()); // the callback's end is never recorded
         }
-        if self.plan.has(Fault::DropInCallback) && self.random.u32(..2000) == 0 {
-            self.tally.inject(Fault::DropInCallback);
+        if self.happens(Fault::DropInCallback, 2000) {
             match self.random.bool() {
                 true => self.drop_subscription(id),
                 false => self.drop_any(),
@@ -121,22 +107,18 @@ impl World {
         let recorder = taken.recorder;
         let running = Running { subscription: id, recorder, running, epoch, started };
         self.after(takes, Event::End(running));
+        Ok(())
     }
 
     /// The callback of a dropped subscription starts: nothing is recorded.
-    fn start_of_dropped(&mut self, taken: &Taken) {
-        let totals = || taken.recorder.totals();
-        let before = totals();
+    fn start_of_dropped(&self, taken: &Taken) -> Result<(), String> {
+        let before = taken.recorder.totals();
         if let Some(message) = &taken.taken {
-            let now = self.now;
-            let _running = taken.recorder.record(message, || now);
+            let _running = taken.recorder.record(message, || self.now);
         }
-        if totals() != before {
-            self.fail(format!("a dropped subscription records: {:?}, expected {before:?}", totals()));
-        }
+        equal("totals of a dropped subscription", taken.recorder.totals(), before)
     }
 
-    /// A callback ends.
     pub fn end(&mut self, running: Running) {
         let Running { subscription, recorder, running, epoch, started } = running;
         let Some(running) = running else { return };
@@ -149,7 +131,7 @@ impl World {
     /// Passes a message to the oracle, at the start of its callback.
     fn receive(&mut self, taken: &Taken, callback: i64) {
         let Taken { message, .. } = taken;
-        note(&self.history, || {
+        self.note(|| {
             format!(
                 "{} ns: subscription {} receives number {} of {:02x?}",
                 callback - 1000 * S,
@@ -186,7 +168,6 @@ impl World {
         }
     }
 
-    /// Passes a sample that waited for the lock to the oracle.
     pub fn pass_waiting(&mut self, sample: &WaitingSample<'_>) {
         let WaitingSample { time, taken, duration, is_lost } = sample;
         self.tally.inject(if *is_lost { Fault::Overflow } else { Fault::Queued });
@@ -203,9 +184,9 @@ impl World {
     }
 
     /// Returns messages whose callbacks run while another thread holds the subscription's lock, in order.
-    fn waiting(&mut self, id: u64) -> Vec<Waiting> {
+    fn waiting(&mut self, id: u64) -> Result<Vec<Waiting>, String> {
         let Some(topic) = self.subscriptions.get(&id).map(|subscription| subscription.topic) else {
-            return vec![];
+            return Ok(vec![]);
         };
         let publishers: Vec<usize> =
             (0..self.publishers.len()).filter(|index| self.publishers[*index].topic == topic).collect();
@@ -218,7 +199,7 @@ impl World {
             for other in self.topic_subscriptions(topic).into_iter().filter(|other| *other != id) {
                 self.send(other, &message);
             }
-            let Some(taken) = self.take(id, message) else { continue };
+            let Some(taken) = self.take(id, message)? else { continue };
             time += self.random.i64(1_000..MS);
             let starts = time;
             let ends = self.random.bool().then(|| {
@@ -227,15 +208,14 @@ impl World {
             });
             waiting.push(Waiting { taken, starts, ends, has_ended: Arc::default() });
         }
-        waiting
+        Ok(waiting)
     }
 
-    /// Delays the next end of a window of a subscription.
-    pub fn delay_end(&mut self, id: u64) {
-        let waiting = self.waiting(id);
-        let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
+    pub fn delay_end(&mut self, id: u64) -> Result<(), String> {
+        let waiting = self.waiting(id)?;
+        let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(()) };
         if subscription.delayable.is_waiting() {
-            return;
+            return Ok(());
         }
         let last = waiting.last().map_or(0, |last| last.ends.unwrap_or(last.starts));
         let stop = self.random.i64(0..=last);
@@ -245,5 +225,6 @@ impl World {
         let at = self.random.u32(1..3);
         subscription.delayable.delay_next_end(Delay { before, stop, after, end, at });
         subscription.delayed = Some(DelayedEnd { stop, waiting });
+        Ok(())
     }
 }

@@ -77,7 +77,7 @@ impl<const IS_SERVER: bool> Goals<IS_SERVER> {
                 cancel_requested: None,
             });
         }
-        is_measured == oracle.is_enabled()
+        is_measured == oracle.is_enabled
     }
 }
 

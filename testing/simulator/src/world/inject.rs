@@ -10,12 +10,11 @@ use super::state::{duration, World};
 use crate::{
     clocks::{MS, S},
     faults::Fault,
-    history::note_fault,
+    oracle,
 };
 
 impl World {
-    /// Injects a fault, or none.
-    pub fn inject(&mut self) {
+    pub fn inject(&mut self) -> Result<(), String> {
         let mut fault = Fault::WORLD_FAULTS[self.random.usize(..Fault::WORLD_FAULTS.len())];
         // So the first windows after silence meet a window with an unknown number of messages.
         let after_cut = self.now - self.cut_until;
@@ -27,48 +26,45 @@ impl World {
         if self.ros_rate == 0 && is_soon && self.random.bool() {
             fault = Fault::SmallJump;
         }
-        if !self.plan.has(fault) || !self.is_injected(fault) {
-            return;
+        if !self.plan.has(fault) || !self.is_injected(fault)? {
+            return Ok(());
         }
-        let offset = self.clocks.offset() - 1_790_000_000 * S;
-        note_fault(&self.history, || {
-            format!("{} ns: {}, offset {offset}", self.now - 1000 * S, fault.text())
-        });
-        if !matches!(fault, Fault::StoppedReader | Fault::Names) {
-            self.tally.inject(fault); // the other faults are counted by their effects
+        self.note_fault(fault);
+        if fault != Fault::StoppedReader {
+            self.tally.inject(fault); // that fault is counted by its effects
         }
+        Ok(())
     }
 
     /// Injects a fault if it is possible now. Returns whether it was possible.
-    fn is_injected(&mut self, fault: Fault) -> bool {
+    fn is_injected(&mut self, fault: Fault) -> Result<bool, String> {
+        let now = self.now;
         match fault {
             Fault::Step => {
                 // By docs/reliability.md, two steps in a window look like one. A step as small as an imprecise reading
                 // cannot be found either.
-                if self.subscriptions.values().any(|subscription| subscription.oracle.has_step()) {
-                    return false;
+                if self.oracles().any(|oracle| oracle.has(oracle.stepped_at)) {
+                    return Ok(false);
                 }
                 let sizes = [20 * MS, 500 * MS, 60 * S, 3600 * S];
                 let largest = sizes[self.random.usize(..4)];
                 let size = self.random.i64(5 * MS..largest);
                 self.clocks.step(if self.random.bool() { size } else { -size });
-                self.subscriptions.values_mut().for_each(|subscription| subscription.oracle.step(self.now));
+                self.oracles().for_each(|oracle| oracle.stepped_at = Some(now));
             }
             Fault::Slew => self.clocks.step(self.random.i64(-9_000..=9_000)),
             Fault::Suspend => {
-                if self.subscriptions.values().any(|subscription| subscription.oracle.has_suspend()) {
-                    return false;
+                if self.oracles().any(|oracle| oracle.has(oracle.suspended_at)) {
+                    return Ok(false);
                 }
                 let time = self.random.i64(S..3600 * S);
                 self.clocks.suspend(time);
-                self.subscriptions
-                    .values_mut()
-                    .for_each(|subscription| subscription.oracle.suspend(self.now));
+                self.oracles().for_each(|oracle| oracle.suspended_at = Some(now));
             }
             Fault::Jump => {
                 let size = self.random.i64(30 * S..3600 * S);
                 let back = self.random.bool() && self.clocks.ros() > size;
-                return self.jump(if back { -size } else { size });
+                return Ok(self.jump(if back { -size } else { size }));
             }
             Fault::SmallJump => {
                 // By docs/reliability.md, two jumps cannot be found: back by less than the time since the last
@@ -77,14 +73,14 @@ impl World {
                 let back = self.random.i64(110 * MS..largest);
                 let by = if self.random.bool() { -back } else { self.random.i64(5_500 * MS..30 * S) };
                 if self.clocks.ros() <= back || !self.jump(by) {
-                    return false;
+                    return Ok(false);
                 }
                 // Like a player of a bag that seeks and then waits.
                 if self.plan.has(Fault::Pause) && self.random.bool() {
                     self.ros_rate = 0;
                 }
             }
-            Fault::Pause if self.simulated.is_none() => return false,
+            Fault::Pause if self.simulated.is_none() => return Ok(false),
             Fault::Pause => self.ros_rate = 1 - self.ros_rate,
             Fault::Switch => self.switch(),
             Fault::Period => {
@@ -100,17 +96,10 @@ impl World {
             Fault::Drop => self.drop_any(),
             Fault::Create => {
                 if self.subscriptions.len() >= 5 {
-                    return false;
+                    return Ok(false);
                 }
                 let topic = self.random.usize(..self.plan.subscriptions);
                 self.subscribe(topic);
-                self.notify();
-            }
-            Fault::Names => {
-                if self.names > 0 {
-                    return false;
-                }
-                self.end_many();
                 self.notify();
             }
             Fault::Cut => self.cut_until = self.now + self.random.i64(0..12 * self.period),
@@ -123,33 +112,38 @@ impl World {
             }
             Fault::Filter => {
                 let is_idle = self.executor <= self.now;
-                let Some(id) = self.any_subscription() else { return false };
-                let Some(subscription) = self.subscriptions.get_mut(&id) else { return false };
+                let Some(id) = self.any_subscription() else { return Ok(false) };
+                let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(false) };
                 match subscription.filtered_until {
                     // Messages taken before the filter was set must be recorded before the next change.
-                    i64::MAX if !is_idle || subscription.delayed.is_some() => return false,
+                    i64::MAX if !is_idle || subscription.delayed.is_some() => return Ok(false),
                     // 10 s is longer than any message is under way.
                     i64::MAX => subscription.filtered_until = self.now + 10 * S,
                     _ => subscription.filtered_until = i64::MAX,
                 }
                 subscription.recorder.pause_losses();
-                subscription.oracle.filter();
+                subscription.oracle.losses.pause();
             }
             Fault::DelayedEnd => match self.random.u32(..3) {
                 0 => self.delay_scope_end(),
                 _ => {
-                    let Some(id) = self.any_subscription() else { return false };
-                    self.delay_end(id);
+                    let Some(id) = self.any_subscription() else { return Ok(false) };
+                    self.delay_end(id)?;
                 }
             },
-            _ => return false,
+            _ => return Ok(false),
         }
-        true
+        Ok(true)
+    }
+
+    /// Returns the oracles of the subscriptions.
+    fn oracles(&mut self) -> impl Iterator<Item = &mut oracle::Subscription> {
+        self.subscriptions.values_mut().map(|subscription| &mut subscription.oracle)
     }
 
     /// Simulated time jumps. Returns whether there is simulated time.
     fn jump(&mut self, by: i64) -> bool {
-        let Some(time) = &self.simulated else { return false };
+        let Some(time) = self.simulated.clone() else { return false };
         // By docs/reliability.md, this may be a faster simulation.
         let is_soon = self.jumped.is_some_and(|jumped| self.now - jumped < 400 * MS);
         if is_soon && (0..101 * S).contains(&by) {
@@ -158,7 +152,8 @@ impl World {
         self.clocks.set_ros(self.clocks.ros() + by);
         self.jumps += 1;
         self.jumped = Some(self.now);
-        self.subscriptions.values_mut().for_each(|subscription| subscription.oracle.jump(self.now));
+        let now = self.now;
+        self.oracles().for_each(|oracle| oracle.jumped_at = Some(now));
         // Otherwise the next message or reading finds the jump.
         if self.random.bool() {
             time.refresh(self.now);

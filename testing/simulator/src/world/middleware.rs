@@ -89,20 +89,17 @@ impl Delivered for Reported {
     }
 }
 
-/// A message on its way.
 #[derive(Clone)]
 pub struct Message {
     pub publisher: Gid,
     /// The number of earlier messages of the same publisher.
     pub index: u64,
-    /// The sequence number.
     pub number: u64,
     pub header: Stamp,
     pub source: Stamp,
 }
 
 impl Message {
-    /// Returns the size in bytes.
     pub fn size(&self) -> u32 {
         100 + (self.index % 13) as u32
     }

@@ -18,27 +18,16 @@ impl World {
     pub fn add_publisher(&mut self, topic: usize) {
         let mut gid = Gid::default();
         gid.iter_mut().for_each(|byte| *byte = self.random.u8(..));
-        let is_remote = self.plan.has(Fault::RemoteClock) && self.random.bool();
-        if is_remote {
-            self.tally.inject(Fault::RemoteClock);
-        }
+        let is_remote = self.happens(Fault::RemoteClock, 2);
         let remote =
             is_remote.then(|| (self.random.i64(-20 * MS..3600 * S), self.random.i64(-500_000..500_000)));
-        let first = if self.plan.has(Fault::Wraparound) && self.random.bool() {
-            self.tally.inject(Fault::Wraparound);
-            u64::MAX - self.random.u64(1..50)
-        } else {
-            1
-        };
+        let wraps = self.happens(Fault::Wraparound, 2);
+        let first = if wraps { u64::MAX - self.random.u64(1..50) } else { 1 };
         let is_stamped = !(self.plan.has(Fault::Unstamped) && self.random.bool());
         let interval = self.period / self.plan.rate;
         let interval = self.random.i64(interval / 2..=interval * 2);
-        let late = if self.plan.has(Fault::LateJoin) && self.random.bool() {
-            self.tally.inject(Fault::LateJoin);
-            self.random.i64(0..5 * self.period)
-        } else {
-            self.random.i64(0..100 * MS)
-        };
+        let latest = if self.happens(Fault::LateJoin, 2) { 5 * self.period } else { 100 * MS };
+        let late = self.random.i64(0..latest);
         let index = self.publishers.len();
         self.publishers.push(Publisher {
             topic,
@@ -54,12 +43,7 @@ impl World {
     }
 
     pub fn publish(&mut self, index: usize) {
-        let burst = if self.plan.has(Fault::Burst) && self.random.u32(..50) == 0 {
-            self.tally.inject(Fault::Burst);
-            self.random.u32(2..30)
-        } else {
-            1
-        };
+        let burst = if self.happens(Fault::Burst, 50) { self.random.u32(2..30) } else { 1 };
         let topic = self.publishers[index].topic;
         for _ in 0..burst {
             let message = self.message(index);
@@ -81,7 +65,6 @@ impl World {
             .collect()
     }
 
-    /// Returns the next message of a publisher.
     pub fn message(&mut self, index: usize) -> Message {
         let publisher = &mut self.publishers[index];
         let (index, number) = publisher.next();
@@ -110,35 +93,29 @@ impl World {
         Message { publisher: publisher.gid, index, number, header, source }
     }
 
-    /// Sends a message to a subscription.
     pub fn send(&mut self, subscription: u64, message: &Message) {
         let filter = self.subscriptions.get_mut(&subscription).filter(|of| of.filtered_until == i64::MAX);
         if let Some(filter) = filter.filter(|_| self.random.u32(..3) > 0) {
             return filter.deliveries.filter_message(message.publisher, message.index);
         }
-        let is_lost = self.plan.has(Fault::Loss) && self.random.u32(..20) == 0;
-        self.tally.inject_times(Fault::Loss, u64::from(is_lost));
-        if is_lost || self.now < self.cut_until {
+        if self.happens(Fault::Loss, 20) || self.now < self.cut_until {
             if let Some(subscription) = self.subscriptions.get_mut(&subscription) {
                 subscription.deliveries.drop_message(message.publisher, message.index);
             }
             return;
         }
         let mut delay = self.random.i64(50_000..500_000);
-        if self.plan.has(Fault::Delay) && self.random.u32(..20) == 0 {
-            self.tally.inject(Fault::Delay);
+        if self.happens(Fault::Delay, 20) {
             delay += self.random.i64(50 * MS..400 * MS);
         }
-        if self.plan.has(Fault::Reorder) && self.random.u32(..20) == 0 {
-            self.tally.inject(Fault::Reorder);
+        if self.happens(Fault::Reorder, 20) {
             // The delay stays below 10 s, the longest time that a message may be under way at a step by
             // docs/reliability.md.
             delay += self.random.i64(0..(5 * self.period / self.plan.rate).min(8 * S));
         } else if !self.plan.has(Fault::Delay) && !self.plan.has(Fault::Reorder) {
             delay = 100_000; // the same delay for all messages keeps them in order
         }
-        if self.plan.has(Fault::Duplicate) && self.random.u32(..30) == 0 {
-            self.tally.inject(Fault::Duplicate);
+        if self.happens(Fault::Duplicate, 30) {
             let again = self.random.i64(0..50 * MS);
             self.after(delay + again, Event::Arrive { subscription, message: message.clone() });
         }

@@ -2,7 +2,10 @@
 
 //! The subscriptions of the node, with their oracles.
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Weak},
+};
 
 use topic_statistics_core::{
     collector::FirstPeriod,
@@ -18,7 +21,7 @@ use topic_statistics_core::{
 
 use super::{
     deliveries::Deliveries,
-    sources::{topic_name, Ended, Subscription, Warned, Watched},
+    sources::{topic_name, Ended, Losses, Subscription, Watched},
     state::{duration, Event, World},
 };
 use crate::{
@@ -67,9 +70,7 @@ impl World {
         self.next_subscription += 1;
         let wanted = self.random.bool().then(|| self.wanted(&metrics));
         let mut oracle = oracle::Subscription::new(settings, self.clocks.offset(), self.clocks.suspended());
-        if let Some(jumped) = self.jumped {
-            oracle.jump(jumped);
-        }
+        oracle.jumped_at = self.jumped;
         let subscription = Subscription {
             id,
             topic,
@@ -88,7 +89,7 @@ impl World {
             filtered_until: 0,
             source,
             has_taken: false,
-            warned: Warned::default(),
+            warned: BTreeSet::new(),
             handle: None,
             created: 0,
         };
@@ -114,7 +115,7 @@ impl World {
         self.tally.inject_times(Fault::LateReturn, subscription.oracle.totals().received);
         self.created += 1;
         (subscription.handle, subscription.created) = (Some(handle), self.created);
-        if subscription.oracle.settings().metrics.contains(&Metric::PublicationSeqGap) {
+        if subscription.oracle.settings.metrics.contains(&Metric::PublicationSeqGap) {
             let publisher = self.schedule.needs_loss_publisher().then(|| Arc::clone(&self.event_reader) as _);
             self.schedule.add_loss_events(&source, publisher, now);
         }
@@ -184,12 +185,10 @@ impl World {
         };
         let distributions = self.distributions;
         for subscription in self.subscriptions.values_mut() {
-            let is_judged = subscription
-                .health
-                .as_ref()
-                .is_some_and(|judgement| judgement.wanted().needs_distributions());
+            let health = subscription.health.as_ref();
+            let is_judged = health.is_some_and(|judgement| judgement.wanted.needs_distributions());
             let has_distributions = subscription.distributions.unwrap_or(distributions) || is_judged;
-            subscription.oracle.set_distributions(has_distributions);
+            subscription.oracle.times.set_distributions(has_distributions);
             match is_enabled(subscription.state) {
                 true => subscription.oracle.enable(now, offset, suspended),
                 false => {
@@ -198,12 +197,15 @@ impl World {
                 }
             }
         }
-        let scopes = self.scopes.iter_mut().map(|scope| &mut scope.watched);
-        for Watched { oracle, state, .. } in
-            scopes.chain(self.waiting.iter_mut().map(|waiting| &mut waiting.watched))
-        {
+        for Watched { oracle, state, .. } in self.watched() {
             oracle.set(is_enabled(*state), distributions, now, offset, suspended);
         }
+    }
+
+    /// Returns the sources other than subscriptions.
+    pub fn watched(&mut self) -> impl Iterator<Item = &mut Watched> {
+        let scopes = self.scopes.iter_mut().map(|scope| &mut scope.watched);
+        scopes.chain(self.waiting.iter_mut().map(|waiting| &mut waiting.watched))
     }
 
     pub fn any_subscription(&mut self) -> Option<u64> {
@@ -231,7 +233,7 @@ impl World {
         };
         drop(handle);
         oracle.disable();
-        self.losses.end(topic, &oracle);
+        Losses::add(&mut self.losses.ended, topic, &oracle);
         self.end_totals(topic_name(topic), name, oracle.totals());
         drop(source);
     }
@@ -249,36 +251,6 @@ impl World {
         match self.ended.iter_mut().find(|ended| ended.topic == topic && ended.name == name) {
             Some(ended) => ended.totals.push(totals),
             None => self.ended.push(Ended { topic, name, totals: vec![totals] }),
-        }
-        // By docs/reliability.md.
-        if self.ended.len() > 1000 {
-            self.ended.remove(0);
-            self.tally.inject(Fault::Names);
-            self.warnings.expect_once("totals");
-        }
-    }
-
-    /// Creates and drops subscriptions of different names until their totals are forgotten.
-    pub fn end_many(&mut self) {
-        self.names += 1;
-        for number in 0..1050 {
-            let topic = format!("/topic_{}_{number}", self.names);
-            let options = RecorderOptions::new();
-            let recorder = Recorder::new(&topic, options, self.simulated.clone(), &*self.clocks);
-            let name = format!("/node:{topic}");
-            let (source, _) = self.source(&topic, name.clone(), &Arc::new(recorder));
-            let (now, state) = (self.instant(self.now), StatisticsState::Disable);
-            self.schedule.add(&source.collector, state.into(), None, now, &*self.clocks);
-            self.schedule.complete(&source, now);
-            drop(self.handle(&source));
-            let settings = Settings {
-                metrics: vec![],
-                age_source: AgeSource::HeaderStamp,
-                first_period: FirstPeriod::NoSample,
-                is_simulated: false,
-            };
-            let oracle = oracle::Subscription::new(settings, 0, 0);
-            self.end_totals(topic, name, oracle.totals());
         }
     }
 }

@@ -142,7 +142,6 @@ impl Retired {
     }
 }
 
-/// A message that must be published.
 pub struct Due {
     pub source: Arc<Source>,
     pub metric: Metric,
@@ -151,7 +150,6 @@ pub struct Due {
     pub statistics: Arc<WindowStatistics>,
 }
 
-/// Compares a message with its window.
 pub fn check_message(message: &Published, due: &Due) -> Result<(), String> {
     let is_of_host = due.metric == Metric::ClockOffset;
     let name = if is_of_host { host::name() } else { due.source.name.to_string() };

@@ -12,7 +12,6 @@ use topic_statistics_core::{
 use super::middleware::Message;
 use crate::{delay::Step, oracle::Stamp};
 
-/// A taken message.
 #[derive(Clone)]
 pub struct Taken {
     pub subscription: u64,
@@ -23,14 +22,12 @@ pub struct Taken {
     pub epoch: Option<u32>,
     /// How often stamps had become doubtful or usable again when the message was taken.
     pub steps: u32,
-    /// When the message was taken, on the monotonic clock.
     pub at: i64,
     pub message: Message,
     pub received: Stamp,
     pub is_filtered: bool,
 }
 
-/// A callback that is running.
 pub struct Running {
     pub subscription: u64,
     pub recorder: Arc<Recorder>,
@@ -45,12 +42,10 @@ pub struct Waiting {
     pub starts: i64,
     /// `None` if the callback's end is never recorded.
     pub ends: Option<i64>,
-    /// Whether the end was recorded.
     pub has_ended: Arc<Mutex<bool>>,
 }
 
 impl Waiting {
-    /// Returns the actions of the message's thread.
     pub fn steps(&self) -> Vec<(i64, Step)> {
         let (recorder, taken) = (Arc::clone(&self.taken.recorder), self.taken.taken);
         let running = Arc::new(Mutex::new(None));
@@ -87,7 +82,6 @@ impl WaitingSample<'_> {
     /// The number of samples that the queue of a lock can hold, by docs/reliability.md.
     pub const ROOM: usize = 8;
 
-    /// Returns the samples of messages, in order.
     pub fn list(waiting: &[Waiting], since: i64) -> Vec<WaitingSample<'_>> {
         let mut samples = vec![];
         for Waiting { taken, starts, ends, has_ended } in

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     clocks::MS,
     delay::{Delay, Delayable, Step},
+    equal::equal,
     faults::Fault,
     measured::Measured,
     oracle::{self, Kind},
@@ -34,13 +35,12 @@ impl World {
             (SourceKind::Stopwatch, Kind::Stopwatch),
             (SourceKind::Counter, Kind::Counter),
         ] {
-            let (collector, measured) = Measured::new(kind, first_period);
+            let (collector, measured) = Measured::new(kind, first_period, || unreachable!());
             let watched = self.watch(&kind.to_string(), collector, of_oracle);
-            self.scopes.push(Scope { watched, delayed: None, measured });
+            self.scopes.push(Scope { watched, measured });
         }
     }
 
-    /// Gives a source to the schedule.
     pub fn watch(&mut self, name: &str, collector: Arc<dyn WindowedCollector>, kind: Kind) -> Watched {
         let delayable = Delayable::new(collector, &self.clocks);
         let source = Arc::new(Source::new(format!("/node:{name}"), Arc::clone(&delayable) as _, None));
@@ -50,11 +50,11 @@ impl World {
         self.schedule.complete(&source, now);
         let oracle = oracle::Other::new(kind, self.clocks.offset(), self.clocks.suspended());
         let _handle = self.handle(&source);
-        Watched { source, state, oracle, delayable, _handle }
+        Watched { source, state, oracle, delayable, delayed: None, _handle }
     }
 
     /// The node publishes, starts a stopwatch, and counts.
-    pub fn run_scopes(&mut self) {
+    pub fn run_scopes(&mut self) -> Result<(), String> {
         let takes = self.random.i64(1_000..2 * MS);
         let is_failing = self.plan.has(Fault::FailedPublication) && self.random.u32(..10) == 0;
         let counts = self.random.u64(..5);
@@ -68,13 +68,14 @@ impl World {
                 Measured::Publisher(publisher) => {
                     let publish = || {
                         clocks.set_monotonic(started + takes);
-                        match is_failing {
-                            true => Err(()),
-                            false => Ok(()),
+                        if is_failing {
+                            Err(())
+                        } else {
+                            Ok(())
                         }
                     };
                     let mut readings = 0;
-                    let is_overtaken = is_preempted && scope.watched.oracle.is_enabled();
+                    let is_overtaken = is_preempted && scope.watched.oracle.is_enabled;
                     let clock = || {
                         readings += 1;
                         if is_overtaken && readings == 2 {
@@ -99,19 +100,18 @@ impl World {
                 }
                 // The guard of the library's stopwatch does the same when it is dropped.
                 Measured::Stopwatch(stopwatch) => {
-                    differs |= stopwatch.is_enabled() != scope.watched.oracle.is_enabled();
-                    timed = scope.watched.oracle.is_enabled().then_some((index, started));
+                    differs |= stopwatch.is_enabled() != scope.watched.oracle.is_enabled;
+                    timed = scope.watched.oracle.is_enabled.then_some((index, started));
                 }
                 Measured::Counter(count) => {
                     count.add(counts);
                     scope.watched.oracle.add(counts);
                 }
+                Measured::Messages(_) => {}
             }
         }
         self.tally.inject_times(Fault::FailedPublication, failed);
-        if differs {
-            self.fail("a publication or the stopwatch is not as the oracle's".to_owned());
-        }
+        equal("whether a publication or the stopwatch differs", differs, false)?;
         self.pass();
         if let Some((scope, started)) = timed {
             let takes = self.random.i64(1_000..self.period * 2);
@@ -120,6 +120,7 @@ impl World {
         }
         let next = self.random.i64(0..self.period / 2);
         self.after(next, Event::Scopes);
+        Ok(())
     }
 
     /// A duration ends, possibly in a later window or after the statistics were enabled or disabled.
@@ -169,13 +170,14 @@ impl World {
                     let count = count.clone();
                     Box::new(move |_| count.add(1))
                 }
+                Measured::Messages(_) => Box::new(|_| {}),
             };
             (time, step)
         };
         let (before, after) = times.iter().map(|time| step(*time)).partition(|(time, _)| *time < stop);
         let delay = Delay { before, stop, after, end: time + 5_000, at: self.random.u32(1..3) };
         scope.watched.delayable.delay_next_end(delay);
-        scope.delayed = Some(DelayedScopeEnd { stop, times });
+        scope.watched.delayed = Some(DelayedScopeEnd { stop, times });
     }
 
     pub fn drop_scope(&mut self) {

@@ -2,7 +2,10 @@
 
 //! The sources of the node with their oracles, and what is kept of ended sources.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use topic_statistics_core::record::{
     calls::{CallRecorder, WaitingCall},
@@ -22,7 +25,6 @@ use crate::{
     oracle::{self, Judgement, Kind, Totals, Wanted},
 };
 
-/// A subscription.
 pub struct Subscription {
     pub id: u64,
     pub topic: usize,
@@ -33,10 +35,8 @@ pub struct Subscription {
     pub distributions: Option<bool>,
     pub recorder: Arc<Recorder>,
     pub delayable: Arc<Delayable>,
-    /// The events while the next window's end is delayed.
     pub delayed: Option<DelayedEnd>,
     pub oracle: oracle::Subscription,
-    /// The subscription's expectations.
     pub wanted: Option<Wanted>,
     pub health: Option<Judgement>,
     /// The number of resets of the health that the schedule has not reported yet.
@@ -47,21 +47,12 @@ pub struct Subscription {
     pub source: Arc<Source>,
     /// Whether a message was taken while the statistics were enabled.
     pub has_taken: bool,
-    /// The expected warnings so far.
-    pub warned: Warned,
+    /// The kinds of warnings that were already expected. The library logs each of them once.
+    pub warned: BTreeSet<&'static str>,
     /// `None` while the subscription is being created.
     pub handle: Option<SourceHandle>,
     /// The number of subscriptions that were created when this one was created, including this one.
     pub created: u64,
-}
-
-/// The warnings of a subscription that were already expected. The library logs each of them once.
-#[derive(Clone, Copy, Default)]
-pub struct Warned {
-    pub reception: bool,
-    pub numbers: bool,
-    pub publishers: bool,
-    pub samples: bool,
 }
 
 /// The totals of ended subscriptions with the same names.
@@ -72,16 +63,11 @@ pub struct Ended {
 }
 
 impl Subscription {
-    /// Resets the health, because the statistics were disabled.
     pub fn forget_health(&mut self) {
         let had_messages = self.oracle.totals().received > 0;
-        if let Some(health) = self.health.take() {
-            let had_window = health.has_window();
-            self.forgotten += u32::from(had_window);
-            self.health = Some(match had_window {
-                true => Judgement::new(health.wanted().clone(), had_messages),
-                false => health,
-            });
+        if let Some(health) = self.health.as_mut().filter(|health| health.has_window) {
+            self.forgotten += 1;
+            *health = Judgement::new(health.wanted.clone(), had_messages);
         }
     }
 }
@@ -96,14 +82,13 @@ pub struct Watched {
     pub state: StatisticsState,
     pub oracle: oracle::Other,
     pub delayable: Arc<Delayable>,
+    pub delayed: Option<DelayedScopeEnd>,
     /// Dropping the handle ends the source.
     pub _handle: SourceHandle,
 }
 
-/// A publisher, a stopwatch or a counter.
 pub struct Scope {
     pub watched: Watched,
-    pub delayed: Option<DelayedScopeEnd>,
     pub measured: MeasuredScope,
 }
 
@@ -113,23 +98,23 @@ pub struct DelayedScopeEnd {
     pub times: Vec<i64>,
 }
 
-impl Scope {
+impl Watched {
     /// Ends the oracle's window, with the planned delay if there is one.
     pub fn end_window(&mut self, offset: i64, suspended: i64) -> oracle::Window {
-        let Watched { delayable, oracle, .. } = &mut self.watched;
+        let Self { delayable, oracle, .. } = self;
         let entered = delayable.entered();
         let delayed = if delayable.is_waiting() { None } else { self.delayed.take() };
         let Some(DelayedScopeEnd { stop, times }) = delayed else {
             return oracle.end_window(entered, offset, suspended, false);
         };
-        if oracle.kind() == Kind::Counter {
+        if oracle.kind == Kind::Counter {
             oracle.add(times.len() as u64); // these are counted in this window
             return oracle.end_window(entered + stop, offset, suspended, true);
         }
         let window = oracle.end_window(entered + stop, offset, suspended, true);
         // By docs/reliability.md, a duration that ends during the end of a window belongs to the next one.
         for time in times {
-            match oracle.kind() {
+            match oracle.kind {
                 Kind::Publisher(_) => oracle.record_waiting(entered + time, 0.0),
                 _ => oracle.record(entered + time, time as f64),
             }
@@ -138,7 +123,6 @@ impl Scope {
     }
 }
 
-/// A service, a client, a timer or one end of an action.
 pub struct Waiting {
     pub watched: Watched,
     pub measured: Measured,
@@ -192,15 +176,10 @@ impl Losses {
         }
     }
 
-    /// A subscription ends.
-    pub fn end(&mut self, topic: usize, oracle: &oracle::Subscription) {
-        Self::add(&mut self.ended, topic, oracle);
-    }
-
     pub fn add(sums: &mut BTreeMap<String, (u64, u64)>, topic: usize, oracle: &oracle::Subscription) {
         let (known, most) = sums.entry(topic_name(topic)).or_default();
         *known += oracle.lost().unwrap_or(0);
         // A late message may have been published as lost before, and losses may have become unknown since.
-        *most += oracle.losses().most();
+        *most += oracle.losses.most();
     }
 }

@@ -25,20 +25,20 @@ use super::{
 use crate::{
     clocks::{HostClocks, NodeClock, MS, S},
     faults::{Fault, Tally},
-    history::History,
     oracle::MergedDistributions,
     plan::Plan,
 };
 
-/// An event in the queue.
 pub enum Event {
-    /// A publisher publishes.
     Publish(usize),
-    /// A message arrives at a subscription.
-    Arrive { subscription: u64, message: Message },
-    /// A callback starts.
-    Start { taken: Box<Taken>, takes: i64 },
-    /// A callback ends.
+    Arrive {
+        subscription: u64,
+        message: Message,
+    },
+    Start {
+        taken: Box<Taken>,
+        takes: i64,
+    },
     End(Running),
     /// The creation of a subscription returns.
     Created(u64),
@@ -47,16 +47,15 @@ pub enum Event {
     /// The service, client, timer and actions of the node are used.
     Waiting,
     /// A stopwatch's duration ends.
-    StopwatchEnd { source: Arc<Source>, started: i64 },
-    /// The thread of the statistics wakes.
+    StopwatchEnd {
+        source: Arc<Source>,
+        started: i64,
+    },
     Wake(u64),
-    /// The simulated time is read.
     Refresh,
-    /// A fault may be injected.
     Fault,
 }
 
-/// A simulated world.
 pub struct World {
     pub(super) plan: Plan,
     pub(super) random: Rng,
@@ -88,31 +87,30 @@ pub struct World {
     pub(super) event_reader: Arc<EventReader>,
     pub(super) middleware: Middleware,
     pub(super) publishers: Vec<Publisher>,
-    /// The network is cut until this time.
     pub(super) cut_until: i64,
     pub(super) subscriptions: BTreeMap<u64, Subscription>,
     pub(super) next_subscription: u64,
-    /// The number of subscriptions created.
     pub(super) created: u64,
     pub(super) scopes: Vec<Scope>,
     pub(super) waiting: Vec<Waiting>,
     /// The time at which the executor is free for the next callback.
     pub(super) executor: i64,
-    /// Messages that must be published, in order.
     pub(super) due: VecDeque<Due>,
-    /// The number of messages that the reader has refused.
     pub(super) refused: u64,
     pub(super) losses: Losses,
     pub(super) ended: Vec<Ended>,
     /// The merged distributions of all windows, by subscription name.
     pub(super) distributed: MergedDistributions,
-    /// How often so many names were used at once that the library forgot old names.
-    pub(super) names: u64,
     pub(super) warnings: Warnings,
-    /// Health reports that are not compared yet.
     pub(super) changed: Vec<Changed>,
     pub(super) windows: u64,
-    pub(super) error: Option<String>,
+}
+
+/// The last events of a world, and the last injected faults, for the report of a failure.
+#[derive(Default)]
+pub struct History {
+    events: VecDeque<String>,
+    faults: VecDeque<String>,
 }
 
 impl World {
@@ -164,11 +162,9 @@ impl World {
             losses: Losses::new(event_rate),
             ended: vec![],
             distributed: MergedDistributions::new(),
-            names: 0,
             warnings: Warnings::default(),
             changed: vec![],
             windows: 0,
-            error: None,
             random,
             plan,
         };
@@ -184,12 +180,15 @@ impl World {
     /// Returns the time that a thread reads before it changes the schedule. The thread may be delayed between the
     /// reading and the change.
     pub fn instant_of_change(&mut self) -> Instant {
-        let mut delay = 0;
-        if self.plan.has(Fault::DelayedChange) && self.random.u32(..4) == 0 {
-            self.tally.inject(Fault::DelayedChange);
-            delay = self.random.i64(0..20 * MS);
-        }
+        let delay = if self.happens(Fault::DelayedChange, 4) { self.random.i64(0..20 * MS) } else { 0 };
         self.instant((self.now - delay).max(1000 * S))
+    }
+
+    /// Returns whether a fault of the plan happens now, which it does once in `one_in` times, and counts it.
+    pub fn happens(&mut self, fault: Fault, one_in: u32) -> bool {
+        let happens = self.plan.has(fault) && self.random.u32(..one_in) == 0;
+        self.tally.inject_times(fault, u64::from(happens));
+        happens
     }
 
     pub fn after(&mut self, time: i64, event: Event) {
@@ -214,12 +213,25 @@ impl World {
         self.set_now(self.clocks.monotonic());
     }
 
-    pub fn fail(&mut self, error: String) {
-        self.error.get_or_insert(error);
+    pub fn note(&mut self, event: impl FnOnce() -> String) {
+        if let Some(history) = &mut self.history {
+            push(&mut history.events, event());
+        }
+    }
+
+    pub fn note_fault(&mut self, fault: Fault) {
+        let (now, offset) = (self.now - 1000 * S, self.clocks.offset() - 1_790_000_000 * S);
+        if let Some(history) = &mut self.history {
+            push(&mut history.faults, format!("{now} ns: {}, offset {offset}", fault.text()));
+        }
     }
 }
 
-/// Returns a number of nanoseconds as a duration.
+fn push(events: &mut VecDeque<String>, event: String) {
+    events.truncate(14);
+    events.push_front(event);
+}
+
 pub fn duration(nanoseconds: i64) -> Duration {
     Duration::from_nanos(nanoseconds as u64)
 }
@@ -247,39 +259,45 @@ impl World {
         self.after(self.period / 5, Event::Waiting);
     }
 
-    /// Runs the world to its end. Returns the counts, and the first difference from the oracle.
-    pub fn run(mut self, history: Option<History>) -> (Tally, Result<(), String>) {
-        self.history = history;
+    /// Runs the world to its end. Returns the counts, and the first difference from the oracle, with the last events
+    /// if `has_history`.
+    pub fn run(mut self, has_history: bool) -> (Tally, Result<(), String>) {
+        self.history = has_history.then(History::default);
+        let lived = self.live();
+        self.tally.windows = self.windows;
+        let result = lived.map_err(|error| {
+            let History { events, faults } = self.history.take().unwrap_or_default();
+            let history = events.iter().rev().chain(faults.iter().rev());
+            let history: String = history.map(|event| format!("\n  {event}")).collect();
+            let (windows, now, plan) = (self.windows, self.now - 1000 * S, &self.plan);
+            format!("window {windows}, at {now} ns: {error}\n  in a world of {plan}{history}")
+        });
+        (self.tally, result)
+    }
+
+    fn live(&mut self) -> Result<(), String> {
         // Without this end, a world in which everything is dropped or disabled would run for ever.
         let end = self.now + self.plan.windows as i64 * self.period;
-        while self.windows < self.plan.windows && self.now < end && self.error.is_none() {
+        while self.windows < self.plan.windows && self.now < end {
             let Some(((time, _), event)) = self.events.pop_first() else { break };
             // An event is late if an earlier event took longer than the time between the two.
             self.set_now(time.max(self.now));
-            self.happen(event);
+            self.happen(event)?;
         }
-        if self.error.is_none() {
-            self.finish();
-        }
-        self.tally.windows = self.windows;
-        let error = self.error.take().map(|error| {
-            let plan = &self.plan;
-            format!("window {}, at {} ns: {error}\n  in a world of {plan}", self.windows, self.now - 1000 * S)
-        });
-        (self.tally, error.map_or(Ok(()), Err))
+        self.finish()
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Publish(index) => self.publish(index),
-            Event::Arrive { subscription, message } => self.arrive(subscription, message),
-            Event::Start { taken, takes } => self.start(*taken, takes),
+            Event::Arrive { subscription, message } => self.arrive(subscription, message)?,
+            Event::Start { taken, takes } => self.start(*taken, takes)?,
             Event::End(running) => self.end(running),
             Event::Created(id) => self.complete(id),
-            Event::Scopes => self.run_scopes(),
-            Event::Waiting => self.run_waiting(),
+            Event::Scopes => self.run_scopes()?,
+            Event::Waiting => self.run_waiting()?,
             Event::StopwatchEnd { source, started } => self.end_stopwatch(&source, started),
-            Event::Wake(number) if number == self.wake => self.run_thread(),
+            Event::Wake(number) if number == self.wake => self.run_thread()?,
             Event::Wake(_) => {}
             Event::Refresh => {
                 if let Some(time) = &self.simulated {
@@ -288,10 +306,11 @@ impl World {
                 self.after(SimulatedTime::INTERVAL.as_nanos() as i64, Event::Refresh);
             }
             Event::Fault => {
-                self.inject();
+                self.inject()?;
                 let next = self.random.i64(self.period / 10..self.period * 2);
                 self.after(next, Event::Fault);
             }
         }
+        Ok(())
     }
 }

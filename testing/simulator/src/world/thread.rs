@@ -18,31 +18,30 @@ use topic_statistics_core::{
 use super::{
     readers::{check_message, Due},
     samples::WaitingSample,
-    sources::{Waiting, Warned, Watched},
     state::{Event, World},
 };
 use crate::{
     check,
     clocks::{MS, S},
+    equal::{ensure, equal},
     faults::Fault,
-    history::note,
     oracle::{self, add_distributions, LostAtEnd},
 };
 
 impl World {
     /// Carries out the schedule's actions until it waits.
-    pub fn run_thread(&mut self) {
-        while self.error.is_none() {
+    pub fn run_thread(&mut self) -> Result<(), String> {
+        loop {
             match self.schedule.next(self.instant(self.now), &*self.clocks) {
                 Action::HandOut(out) => {
-                    self.hand_out(out);
+                    self.hand_out(out)?;
                     self.pass();
                 }
                 Action::Publish { event, batch } => {
                     let mut failures = Failures::default();
                     if let Some(event) = event {
                         event.publish(&mut failures);
-                        self.check_event_rate();
+                        self.check_event_rate()?;
                     }
                     let count = batch.len();
                     let fails_once = self.plan.has(Fault::FailsOnce) && self.random.u32(..20) == 0;
@@ -51,34 +50,27 @@ impl World {
                     let has_failed = fails_once && !self.reader.fails_once.swap(false, Ordering::Relaxed);
                     self.tally.inject_times(Fault::FailsOnce, u64::from(has_failed));
                     self.schedule.add_failures(failures);
-                    self.check_messages(count);
-                    self.check_events();
+                    self.check_messages(count)?;
+                    self.check_events()?;
                     if self.is_blocked() {
-                        return;
+                        return Ok(());
                     }
                 }
                 Action::PublishDiagnostics(_) => {} // health is not published
                 Action::CheckPublishers(_) => self.schedule.add_publisher_check(vec![], None),
-                Action::Wait(wake) => {
-                    let Some(wake) = wake else { return };
+                Action::Wait(None) => return Ok(()),
+                Action::Wait(Some(wake)) => {
                     let wake = 1000 * S + (wake - self.started).as_nanos() as i64;
                     self.idle_wakes = if wake > self.now { 0 } else { self.idle_wakes + 1 };
-                    if self.idle_wakes > 1000 {
-                        let since = self.now - wake;
-                        return self
-                            .fail(format!("the thread does not sleep: something is due since {since} ns"));
-                    }
-                    let late = if self.plan.has(Fault::LateThread) && self.random.u32(..20) == 0 {
-                        self.tally.inject(Fault::LateThread);
-                        self.random.i64(0..3 * self.period)
-                    } else {
-                        0
-                    };
+                    let due = self.now - wake;
+                    ensure(self.idle_wakes <= 1000, || format!("no sleep: something is due since {due} ns"))?;
+                    let is_late = self.happens(Fault::LateThread, 20);
+                    let late = if is_late { self.random.i64(0..3 * self.period) } else { 0 };
                     self.wake += 1;
                     self.at(wake + late, Event::Wake(self.wake));
-                    return;
+                    return Ok(());
                 }
-                Action::End { .. } => return self.fail("the schedule is closed".to_owned()),
+                Action::End { .. } => return Err("the schedule is closed".to_owned()),
             }
         }
     }
@@ -93,14 +85,10 @@ impl World {
 
     /// Returns whether the reader is so slow that the thread waits for it.
     fn is_blocked(&mut self) -> bool {
-        let time = if self.plan.has(Fault::Discard) {
-            self.period / 2
-        } else if self.plan.has(Fault::SlowReader) && self.random.u32(..10) == 0 {
-            self.random.i64(5 * MS..300 * MS)
-        } else {
+        if !self.happens(Fault::SlowReader, 10) {
             return false;
-        };
-        self.tally.inject(Fault::SlowReader);
+        }
+        let time = self.random.i64(5 * MS..300 * MS);
         self.blocked_until = self.now + time;
         self.wake += 1;
         self.after(time, Event::Wake(self.wake));
@@ -108,20 +96,15 @@ impl World {
     }
 
     /// Gives finished windows to their watchers, and checks the warnings for the log.
-    fn hand_out(&mut self, out: HandOut) {
+    fn hand_out(&mut self, out: HandOut) -> Result<(), String> {
         let mut with_clock_offset = vec![];
-        self.take_health(out.changed);
+        self.take_health(out.changed)?;
         for (source, statistics) in out.finished {
             self.windows += 1;
             source.finish(Arc::clone(&statistics));
             let is_latest = source.latest().is_some_and(|latest| Arc::ptr_eq(&latest, &statistics));
-            if !is_latest {
-                self.fail("the latest window is not the one handed out".to_owned());
-            }
-            let period = match self.check_window(&source, &statistics) {
-                Ok(period) => period,
-                Err(error) => return self.fail(error),
-            };
+            equal("whether the latest window is the one handed out", is_latest, true)?;
+            let period = self.check_window(&source, &statistics)?;
             if source.is_subscription() {
                 let of_window = |metric| statistics.distribution(metric);
                 add_distributions(&mut self.distributed, &source.name, of_window);
@@ -136,7 +119,7 @@ impl World {
                 }
                 let has_distribution = statistics.distribution(*metric).is_some();
                 for is_distribution in [false, true].into_iter().filter(|is| !is || has_distribution) {
-                    self.expect_message(Due {
+                    self.due.push_back(Due {
                         source: Arc::clone(&source),
                         metric: *metric,
                         is_distribution,
@@ -146,62 +129,35 @@ impl World {
             }
         }
         if let Some(Changed { source, health, .. }) = self.changed.pop() {
-            self.fail(format!("{} has a health without a window: {health:?}", source.name));
+            return Err(format!("{} has a health without a window: {health:?}", source.name));
         }
         if self.random.u32(..16) == 0 {
-            self.check_totals();
+            self.check_totals()?;
         }
-        for warning in &out.warnings {
-            if let Err(error) = self.warnings.receive(warning, self.now) {
-                self.fail(error);
-            }
-        }
-        if let Err(error) = self.warnings.check() {
-            self.fail(error);
-        }
+        out.warnings.iter().try_for_each(|warning| self.warnings.receive(warning, self.now))?;
+        self.warnings.check()
     }
 
     /// Compares a window. Returns the period of its source.
     fn check_window(&mut self, source: &Arc<Source>, ours: &WindowStatistics) -> Result<i64, String> {
         let (offset, suspended) = (self.clocks.offset(), self.clocks.suspended());
-        let has_level = |watched: &Watched| Arc::ptr_eq(&watched.source, source);
-        let scope = self.scopes.iter_mut().find(|scope| has_level(&scope.watched));
-        let waiting = self.waiting.iter_mut().find(|waiting| has_level(&waiting.watched));
-        let is_disabled = scope.as_ref().is_some_and(|scope| !scope.watched.oracle.is_enabled())
-            || waiting.as_ref().is_some_and(|waiting| !waiting.watched.oracle.is_enabled());
-        if is_disabled {
-            return Err(format!("{} is disabled, and has a window", source.name));
-        }
-        let expected = match (scope, waiting) {
-            (Some(scope), _) => {
-                let was_delayed = scope.delayed.is_some();
-                let expected = scope.end_window(offset, suspended);
-                self.tally.inject_times(Fault::Queued, u64::from(was_delayed && scope.delayed.is_none()));
-                Some(expected)
-            }
-            (_, Some(Waiting { watched: Watched { oracle, delayable, .. }, .. })) => {
-                Some(oracle.end_window(delayable.entered(), offset, suspended, false))
-            }
-            _ => None,
-        };
-        if let Some(expected) = expected {
-            if expected.step.is_some() {
-                self.warnings.expect_step(expected.offset);
-            }
-            check::window(ours, &expected, self.period, &mut self.tally).map_err(|error| {
+        let watched = self.watched().find(|watched| Arc::ptr_eq(&watched.source, source));
+        if let Some(watched) = watched {
+            ensure(watched.oracle.is_enabled, || format!("{} is disabled, and has a window", source.name))?;
+            let was_delayed = watched.delayed.is_some();
+            let expected = watched.end_window(offset, suspended);
+            let has_queued = was_delayed && watched.delayed.is_none();
+            self.tally.inject_times(Fault::Queued, u64::from(has_queued));
+            self.check_figures(ours, &expected, self.period).map_err(|error| {
                 format!("{}: {error}\n  expected {expected:?}\n  ours {ours:?}", source.name)
             })?;
             return Ok(self.period);
         }
-        let Some(subscription) =
-            self.subscriptions.values_mut().find(|subscription| Arc::ptr_eq(&subscription.source, source))
-        else {
-            return Err("a source that was dropped has a window".to_owned());
-        };
-        let id = subscription.id;
-        if subscription.oracle.epoch().is_none() {
-            return Err(format!("subscription {id} is disabled, and has a window"));
-        }
+        let subscription =
+            self.subscriptions.values_mut().find(|subscription| Arc::ptr_eq(&subscription.source, source));
+        let subscription = subscription.ok_or("a source that was dropped has a window")?;
+        let (id, epoch) = (subscription.id, subscription.oracle.epoch());
+        ensure(epoch.is_some(), || format!("subscription {id} is disabled, and has a window"))?;
         let period = subscription.period.unwrap_or(self.period);
         let entered = subscription.delayable.entered();
         let is_waiting = subscription.delayable.is_waiting();
@@ -212,11 +168,10 @@ impl World {
         let (this_window, next_window): (Vec<_>, Vec<_>) =
             samples.partition(|sample| sample.is_lost || sample.time < stop);
         this_window.iter().for_each(|sample| self.pass_waiting(sample));
-        let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(period) };
-        let epoch = subscription.oracle.epoch();
         let counted = this_window.iter().filter(|sample| sample.is_lost_message_of(epoch)).count() as u64;
         let lost =
             LostAtEnd { has_samples: this_window.iter().any(|sample| sample.is_lost), messages: counted };
+        let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(period) };
         let expected = subscription.oracle.end_window(stop, offset, suspended, &lost);
         self.expect_warnings(id);
         next_window.iter().for_each(|sample| self.pass_waiting(sample));
@@ -224,48 +179,53 @@ impl World {
         if counted > 0 {
             subscription.oracle.count_later();
         }
-        let settings = format!("{:?}", subscription.oracle.settings());
-        note(&self.history, || format!("{} ns: window of subscription {id}", stop - 1000 * S));
-        if expected.step.is_some() {
-            self.warnings.expect_step(expected.offset);
-        }
-        check::window(ours, &expected, period, &mut self.tally).map_err(|error| {
-            format!("subscription {id}: {error}\n  of {settings}\n  expected {expected:?}\n  ours {ours:?}")
-        })?;
-        self.check_health(id, &expected, ours).map_err(|error| {
+        let settings = format!("{:?}", subscription.oracle.settings);
+        self.note(|| format!("{} ns: window of subscription {id}", stop - 1000 * S));
+        let compared =
+            self.check_figures(ours, &expected, period).and_then(|()| self.check_health(id, &expected, ours));
+        compared.map_err(|error| {
             format!("subscription {id}: {error}\n  of {settings}\n  expected {expected:?}\n  ours {ours:?}")
         })?;
         if self.random.u32(..8) == 0 {
-            self.check_publishers(id);
+            self.check_publishers(id)?;
         }
         Ok(period)
     }
 
+    fn check_figures(
+        &mut self,
+        ours: &WindowStatistics,
+        expected: &oracle::Window,
+        period: i64,
+    ) -> Result<(), String> {
+        if expected.step.is_some() {
+            self.warnings.expect_step(expected.offset);
+        }
+        check::window(ours, expected, period, &mut self.tally)
+    }
+
     /// Takes the new health of sources. A health without a window means that it was reset because the statistics were
     /// disabled.
-    fn take_health(&mut self, changed: Vec<Changed>) {
+    fn take_health(&mut self, changed: Vec<Changed>) -> Result<(), String> {
         let (judged, forgotten): (Vec<_>, Vec<_>) =
             changed.into_iter().partition(|change| change.health.window.is_some());
         self.changed = judged;
         for Changed { source, health, .. } in forgotten {
-            let subscription = self
-                .subscriptions
-                .values_mut()
-                .find(|subscription| Arc::ptr_eq(&subscription.source, &source));
-            let is_expected = subscription.as_ref().is_some_and(|subscription| subscription.forgotten > 0);
-            if let Some(subscription) = subscription.filter(|_| is_expected) {
+            let subscription = self.subscriptions.values_mut().find(|subscription| {
+                subscription.forgotten > 0 && Arc::ptr_eq(&subscription.source, &source)
+            });
+            let is_expected = subscription.is_some() && health == Health::default();
+            ensure(is_expected || source.is_retired(), || {
+                format!("{} is judged anew: {health:?}", source.name)
+            })?;
+            if let Some(subscription) = subscription {
                 subscription.forgotten -= 1;
             }
-            if !source.is_retired() && (!is_expected || health != Health::default()) {
-                self.fail(format!("{} is judged anew: {health:?}", source.name));
-            }
         }
-        if self.subscriptions.values().any(|subscription| subscription.forgotten > 0) {
-            self.fail("a health was kept while the statistics were disabled".to_owned());
-        }
+        let is_kept = self.subscriptions.values().any(|subscription| subscription.forgotten > 0);
+        equal("whether a health was kept while the statistics were disabled", is_kept, false)
     }
 
-    /// Compares the health of a subscription after a window.
     fn check_health(
         &mut self,
         id: u64,
@@ -275,99 +235,59 @@ impl World {
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(()) };
         let index = self.changed.iter().position(|change| Arc::ptr_eq(&change.source, &subscription.source));
         let changed = index.map(|index| self.changed.remove(index));
-        match (&mut subscription.health, changed) {
-            (Some(judgement), Some(Changed { health, is_change, .. })) => {
-                if health.window != Some(ours.window) {
-                    return Err(format!("the health is of the window {:?}", health.window));
-                }
-                let level = judgement.check_window(window, ours, Some(&health), is_change)?;
-                self.tally.judged += 1;
-                self.tally.alarms += u64::from(is_change && level != Level::Ok);
-                Ok(())
-            }
-            (None, None) => Ok(()),
-            (judgement, changed) => Err(format!(
-                "health {:?}, expected one: {}",
-                changed.map(|change| change.health),
-                judgement.is_some()
-            )),
+        equal("whether there is a health", changed.is_some(), subscription.health.is_some())?;
+        if let (Some(judgement), Some(Changed { health, is_change, .. })) =
+            (&mut subscription.health, changed)
+        {
+            equal("window of the health", health.window, Some(ours.window))?;
+            let level = judgement.check_window(window, ours, Some(&health), is_change)?;
+            self.tally.judged += 1;
+            self.tally.alarms += u64::from(is_change && level != Level::Ok);
         }
+        Ok(())
     }
 
     /// Expects the warnings of a subscription whose window has ended.
     fn expect_warnings(&mut self, id: u64) {
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
-        let metrics = &subscription.oracle.settings().metrics;
-        let measures = |metric| metrics.contains(&metric);
-        let losses = subscription.oracle.losses();
+        let oracle = &subscription.oracle;
+        let measures = |metric| oracle.settings.metrics.contains(&metric);
         let gaps = measures(Metric::PublicationSeqGap);
         let needs_reception = measures(Metric::SourceToReceive) || measures(Metric::ReceiveToCallback);
-        let now = Warned {
-            reception: needs_reception && subscription.has_taken && !self.middleware.has_reception,
-            numbers: gaps && losses.has_unnumbered(),
-            publishers: gaps && losses.has_evicted(),
-            samples: subscription.oracle.has_missed(),
-        };
-        let before = std::mem::replace(&mut subscription.warned, now);
-        for (kind, before, now) in [
-            ("reception", before.reception, now.reception),
-            ("numbers", before.numbers, now.numbers),
-            ("publishers", before.publishers, now.publishers),
-            ("samples", before.samples, now.samples),
+        for (kind, is_due) in [
+            ("reception", needs_reception && subscription.has_taken && !self.middleware.has_reception),
+            ("numbers", gaps && oracle.losses.has_unnumbered),
+            ("publishers", gaps && oracle.losses.has_evicted()),
+            ("samples", oracle.has_missed),
         ] {
-            if now && !before {
+            if is_due && subscription.warned.insert(kind) {
                 self.warnings.expect(kind);
             }
         }
     }
 
-    /// Expects a published message. If too many messages wait to be published, those of the oldest window are
-    /// discarded.
-    fn expect_message(&mut self, due: Due) {
-        // The bound of docs/reliability.md.
-        if self.due.len() >= 20_000 {
-            if let Some(oldest) = self.due.pop_front() {
-                while self.due.front().is_some_and(|due| Arc::ptr_eq(&due.statistics, &oldest.statistics)) {
-                    self.due.pop_front();
-                }
-            }
-            self.tally.inject(Fault::Discard);
-            self.warnings.expect_once("windows");
-        }
-        self.due.push_back(due);
-    }
-
     /// Compares published messages with the expected ones, in order.
-    fn check_messages(&mut self, count: usize) {
+    fn check_messages(&mut self, count: usize) -> Result<(), String> {
         let messages = self.reader.take();
         if self.reader.is_stopped.load(Ordering::Relaxed) {
             self.tally.inject_times(Fault::StoppedReader, messages.len() as u64);
             self.refused += messages.len() as u64;
         }
-        if count > self.due.len() {
-            return self.fail(format!("{count} messages, {} were expected", self.due.len()));
-        }
+        ensure(count <= self.due.len(), || format!("{count} messages, {} were expected", self.due.len()))?;
         // Sources with a dropped handle publish nothing.
         let due: Vec<Due> = self.due.drain(..count).filter(|due| !due.source.is_retired()).collect();
-        if due.len() != messages.len() {
-            return self.fail(format!("{} messages were published, expected {}", messages.len(), due.len()));
-        }
-        for (message, due) in messages.iter().zip(&due) {
-            let result = check_message(message, due);
-            if let Err(error) = result {
-                return self.fail(error);
-            }
-        }
+        equal("number of published messages", messages.len(), due.len())?;
+        messages.iter().zip(&due).try_for_each(|(message, due)| check_message(message, due))
     }
 
     /// Ends the node: publishes the remaining messages and compares all sums.
-    pub fn finish(&mut self) {
+    pub fn finish(&mut self) -> Result<(), String> {
         self.reader.is_stopped.store(false, Ordering::Relaxed);
-        self.check_totals();
+        self.check_totals()?;
         self.schedule.close();
         let Action::End { event, messages, rest } = self.schedule.next(self.instant(self.now), &*self.clocks)
         else {
-            return self.fail("a closed schedule does not end".to_owned());
+            return Err("a closed schedule does not end".to_owned());
         };
         let mut failures = Failures::default();
         if let Some(event) = event {
@@ -375,26 +295,14 @@ impl World {
         }
         let count = messages.len();
         messages.into_iter().for_each(|message| message.publish(&mut failures));
-        self.check_messages(count);
-        if !self.due.is_empty() {
-            return self.fail(format!("{} messages were never published", self.due.len()));
-        }
-        for warning in &rest.warnings {
-            if let Err(error) = self.warnings.receive(warning, self.now + S) {
-                self.fail(error);
-            }
-        }
-        if self.warnings.failures() != self.refused {
-            self.fail(format!(
-                "{} failures were reported, expected {}",
-                self.warnings.failures(),
-                self.refused
-            ));
-        }
-        for (topic, published, known) in self.check_events() {
-            if published < known {
-                self.fail(format!("events have {published} losses on {topic}, expected {known}"));
-            }
-        }
+        self.check_messages(count)?;
+        equal("messages that were never published", self.due.len(), 0)?;
+        rest.warnings.iter().try_for_each(|warning| self.warnings.receive(warning, self.now + S))?;
+        equal("reported failures", self.warnings.failures, self.refused)?;
+        self.check_events()?.into_iter().try_for_each(|(topic, published, known)| {
+            ensure(published >= known, || {
+                format!("events have {published} losses on {topic}, expected {known}")
+            })
+        })
     }
 }

@@ -23,7 +23,7 @@ use super::{
     sources::{Measured, Timer, UnderWay, Waiting, Watched},
     state::{Event, World},
 };
-use crate::{clocks::MS, oracle::Kind};
+use crate::{clocks::MS, equal::equal, oracle::Kind};
 
 impl World {
     pub fn add_waiting(&mut self) {
@@ -77,7 +77,7 @@ impl World {
     }
 
     /// Uses the service, client, timer and goals.
-    pub fn run_waiting(&mut self) {
+    pub fn run_waiting(&mut self) -> Result<(), String> {
         let (now, random) = (self.now, &mut self.random);
         let clock = || now;
         let mut differs = false;
@@ -86,7 +86,7 @@ impl World {
                 Measured::Service(recorder, requests) => match random.u32(..4) {
                     0 => {
                         let request = recorder.take(|| (0, 0));
-                        differs |= request.is_some() != oracle.is_enabled();
+                        differs |= request.is_some() != oracle.is_enabled;
                         if request.is_some() {
                             oracle.begin(now);
                         }
@@ -134,7 +134,7 @@ impl World {
                         let send = || if is_sent { Ok(()) } else { Err(()) };
                         match recorder.call(now, send) {
                             Ok(((), call)) => {
-                                differs |= !is_sent || call.is_some() != oracle.is_enabled();
+                                differs |= !is_sent || call.is_some() != oracle.is_enabled;
                                 if call.is_some() {
                                     oracle.begin(now);
                                     oracle.start(now);
@@ -172,8 +172,8 @@ impl World {
                         .find(|next| *next >= now)
                         .unwrap_or(now);
                     timer.last = now;
-                    differs |= timer.calls.is_enabled() != oracle.is_enabled();
-                    if !oracle.is_enabled() {
+                    differs |= timer.calls.is_enabled() != oracle.is_enabled;
+                    if !oracle.is_enabled {
                         timer.schedule.forget();
                         timer.is_followed = false;
                         continue;
@@ -193,11 +193,10 @@ impl World {
                 Measured::Timer(_) => {}
             }
         }
-        if differs {
-            self.fail("the service, the client, the timer or a goal is not as the oracle's".to_owned());
-        }
+        equal("whether the service, the client, the timer or a goal differs", differs, false)?;
         self.pass();
         let next = self.random.i64(0..self.period / 4);
         self.after(next, Event::Waiting);
+        Ok(())
     }
 }

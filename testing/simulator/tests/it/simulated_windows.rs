@@ -6,10 +6,9 @@
 use std::process::Command;
 
 /// Runs the simulator, and returns its output without the duration.
-fn simulate(seed: u64, windows: u64, threads: u64) -> String {
+fn run(arguments: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_simulator"))
-        .args(["--seed", &seed.to_string(), "--windows", &windows.to_string()])
-        .args(["--threads", &threads.to_string()])
+        .args(arguments.split(' '))
         .output()
         .expect("the simulator cannot be started");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -22,27 +21,23 @@ fn simulate(seed: u64, windows: u64, threads: u64) -> String {
 #[test]
 fn windows_agree_with_the_oracle() {
     for seed in 1..=3 {
-        simulate(seed, 5_000, 2);
+        run(&format!("--seed {seed} --windows 5000 --threads 2"));
     }
 }
 
 #[test]
 fn equal_seeds_give_equal_figures_with_any_thread_count() {
-    let once = simulate(7, 3_000, 1);
+    let simulate = |seed: u8, threads: u8| run(&format!("--seed {seed} --windows 3000 --threads {threads}"));
+    let once = simulate(7, 1);
     assert!(once.contains("digest of all figures"), "{once}");
-    assert_eq!(once, simulate(7, 3_000, 1));
-    assert_eq!(once, simulate(7, 3_000, 3));
-    assert_ne!(once, simulate(8, 3_000, 1));
+    assert_eq!(once, simulate(7, 1));
+    assert_eq!(once, simulate(7, 3));
+    assert_ne!(once, simulate(8, 1));
 }
 
 /// The results of a whole simulated day are in docs/laboratory.md.
 #[test]
 fn a_healthy_hour_has_no_alarm_and_each_fault_is_found_in_time() {
-    let output = Command::new(env!("CARGO_BIN_EXE_simulator"))
-        .args(["--seed", "1", "--day", "1"])
-        .output()
-        .expect("the simulator cannot be started");
-    let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    let printed = run("--seed 1 --day 1");
     assert!(printed.contains("1.00 hours of 16 sources"), "{printed}");
 }
