@@ -127,7 +127,7 @@ fn times(input: &mut Input) {
 }
 
 /// Passes any sequence numbers of some publishers. The totals must be the sums of the results for the messages. The
-/// core's own tests have a model of the losses.
+/// simulator has a model of the losses.
 fn sequences(input: &mut Input) {
     let mut tracker = SequenceTracker::default();
     let (mut latest, mut publishers) = (BTreeMap::<u8, u64>::new(), BTreeMap::<u8, u64>::new());
