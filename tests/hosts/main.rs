@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Two hosts: the statistics when the network between them delays, loses, repeats or reorders messages, or is cut.
+//! Two hosts: the statistics when the network between them delays or loses messages, or is cut.
 //!
 //! The tests need root, `ip` and /dev/net/tun. If one of these three is missing, the tests are skipped, and each test
 //! logs a line that names what is missing.
 
-mod chain;
 mod cut;
 mod delays;
 mod losses;
-mod monitor;
 mod program;
 
 use std::{
@@ -19,14 +17,9 @@ use std::{
 };
 
 use test_support::{
-    network::{Conditions, Host, Network},
+    network::{Host, Network},
     preload, Reader,
 };
-
-/// Returns conditions in which the network loses a tenth of the messages and nothing else.
-fn lossy() -> Conditions {
-    Conditions { loss: 0.1, only_messages: true, ..Conditions::default() }
-}
 
 /// Creates two hosts. Returns `None` and logs the reason if this is not possible.
 fn two_hosts() -> Option<Network> {
