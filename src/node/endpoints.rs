@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     error::{creation_error, StatisticsError},
-    graph::{PublisherCheck, Request},
+    graph::{matched, PublisherCheck, Request},
     measure::{
         callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
         dynamic::{has_no_stamp, DynamicProbe, DynamicSubscription},
@@ -467,7 +467,7 @@ impl NodeStatistics {
         let name = self.source_name(statistics.source_name.clone(), &topic);
         let check = PublisherCheck::new(
             &self.running.node,
-            Request { topic: topic.into(), message_type, qos: subscription.qos().into() },
+            Request { topic: topic.into(), message_type, qos: matched(&subscription.qos()) },
         );
         let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, Some(Box::new(check))));
         #[cfg(feature = "interfaces")]

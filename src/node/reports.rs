@@ -14,7 +14,10 @@ use topic_statistics_core::schedule::{
 use super::publishers::DiagnosticsPublisher;
 use crate::{
     interfaces::diagnostic_msgs::msg::DiagnosticArray,
-    report::diagnostics::{self, NodeNames},
+    report::{
+        diagnostics::{self, NodeNames},
+        message::time,
+    },
 };
 
 /// The outputs of a node other than the publishers of windows and losses. After the node was dropped, only errors are
@@ -55,7 +58,7 @@ impl Reports for NodeReports {
             diagnosed.iter().map(|judged| diagnostics::status(&self.names, &judged.source, &judged.judge));
         let mut message = DiagnosticArray { status: statuses.collect(), ..Default::default() };
         message.status.sort_by(|one, other| one.name.cmp(&other.name));
-        message.header.stamp = diagnostics::time(node.get_clock().now().nsec);
+        message.header.stamp = time(node.get_clock().now().nsec);
         to.publish(&node, message).map_err(|error| format!("{}: {error}", diagnostics::TOPIC).into())
     }
 }

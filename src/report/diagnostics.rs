@@ -4,10 +4,7 @@
 
 use topic_statistics_core::{escape::Escaped, health::Judge, record::source::Source, schedule::judges};
 
-use crate::interfaces::{
-    builtin_interfaces::msg::Time,
-    diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
-};
+use crate::interfaces::diagnostic_msgs::msg::{DiagnosticStatus, KeyValue};
 
 /// The topic of the health, which diagnostic_updater also uses.
 pub(crate) const TOPIC: &str = "/diagnostics";
@@ -31,11 +28,6 @@ pub fn status(node: &NodeNames, source: &Source, judge: &Judge) -> DiagnosticSta
         hardware_id: Escaped(&node.hardware_id).to_string(),
         values: status.values.into_iter().map(|(key, value)| KeyValue { key, value }).collect(),
     }
-}
-
-/// Converts nanoseconds since the epoch to a ROS time.
-pub(crate) fn time(nanoseconds: i64) -> Time {
-    super::message::time(nanoseconds)
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ fn clock_steps_and_a_suspend_make_no_figure_wrong() {
     drop(process.input());
     assert!(process.wait().success());
 
-    let steps = changes.map(|Change::Step(seconds)| Change::Suspend(seconds) | seconds);
+    let steps = changes.map(|(Change::Step(seconds) | Change::Suspend(seconds))| seconds);
     let mut windows: BTreeMap<(&str, &str), Vec<&Metric>> = BTreeMap::new();
     for window in
         reader.metrics.iter().filter(|window| METRICS.iter().any(|metrics| metrics.0 == window.source))

@@ -29,7 +29,7 @@ use rosidl_runtime_rs::Message;
 pub use serde_json::{json, Value};
 pub use test_support::{
     collect, context, domain, itself, lines, middleware, nanoseconds, node, on_each, preload, program,
-    shares_its_process, wait_for, warnings, windows_of, Process, Program, Reader, Spinning, Windows, LIMIT,
+    shares_its_process, wait_for, warnings, Process, Program, Reader, Spinning, Windows, LIMIT,
 };
 
 /// Returns options with windows of this length.
