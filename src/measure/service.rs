@@ -75,7 +75,7 @@ impl<T: Service> StatsServiceState<T, Node> {
     /// If the first callback of the service was not async, the service measures
     /// [`ResponseDuration`](crate::Metric::ResponseDuration) only if the metrics of its options contain this metric.
     pub fn set_async_callback<Args>(&self, callback: impl IntoAsyncServiceCallback<T, Args>) {
-        self.service.set_async_callback(self.probe.measure(callback.into_async_service_callback(), true));
+        self.service.set_callback(self.probe.measure(callback.into_async_service_callback(), true));
     }
 }
 
@@ -86,18 +86,12 @@ impl<T: Service, Payload: 'static + Send + Sync> StatsServiceState<T, Worker<Pay
     }
 }
 
-/// A measured callback that rclrs takes.
+/// A measured callback that rclrs takes, async or not: rclrs stores both in the same form.
 #[allow(missing_debug_implementations)] // no other crate can name this type
 pub(crate) struct Measured<Callback>(pub(crate) Callback);
 
 impl<T: Service> IntoNodeServiceCallback<T, Self> for Measured<AnyServiceCallback<T, ()>> {
     fn into_node_service_callback(self) -> AnyServiceCallback<T, ()> {
-        self.0
-    }
-}
-
-impl<T: Service> IntoAsyncServiceCallback<T, Self> for Measured<AnyServiceCallback<T, ()>> {
-    fn into_async_service_callback(self) -> AnyServiceCallback<T, ()> {
         self.0
     }
 }

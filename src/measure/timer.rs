@@ -168,7 +168,8 @@ impl<Payload: 'static + Send + Sync> StatsTimerState<Worker<Payload>> {
     }
 }
 
-/// A measured callback that rclrs takes.
+/// A measured callback that rclrs takes. rclrs does the same with each form of callback, so one trait is enough also for
+/// a callback that is called once.
 pub(crate) struct Measured<Scope: WorkScope>(AnyTimerCallback<Scope>);
 
 impl IntoNodeTimerRepeatingCallback<Self> for Measured<Node> {
@@ -177,20 +178,8 @@ impl IntoNodeTimerRepeatingCallback<Self> for Measured<Node> {
     }
 }
 
-impl IntoNodeTimerOneshotCallback<Self> for Measured<Node> {
-    fn into_node_timer_oneshot_callback(self) -> AnyTimerCallback<Node> {
-        self.0
-    }
-}
-
 impl<Scope: WorkScope> IntoWorkerTimerRepeatingCallback<Scope, Self> for Measured<Scope> {
     fn into_worker_timer_repeating_callback(self) -> AnyTimerCallback<Scope> {
-        self.0
-    }
-}
-
-impl<Scope: WorkScope> IntoWorkerTimerOneshotCallback<Scope, Self> for Measured<Scope> {
-    fn into_worker_timer_oneshot_callback(self) -> AnyTimerCallback<Scope> {
         self.0
     }
 }

@@ -2,12 +2,18 @@
 
 //! Converts the health of sources to messages for `/diagnostics`: `diagnostic_msgs/msg/DiagnosticArray`.
 
+use rclrs::QoSProfile;
 use topic_statistics_core::{escape::Escaped, health::Judge, record::source::Source, schedule::judges};
 
 use crate::interfaces::diagnostic_msgs::msg::{DiagnosticStatus, KeyValue};
 
 /// The topic of the health, which diagnostic_updater also uses.
 pub(crate) const TOPIC: &str = "/diagnostics";
+
+/// The QoS of the health: readers need only the last message.
+pub(crate) fn qos() -> QoSProfile {
+    QoSProfile::topics_default().keep_last(10).reliable()
+}
 
 /// The names that all diagnostic statuses of a node contain.
 #[derive(Clone, Debug)]

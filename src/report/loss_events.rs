@@ -23,7 +23,7 @@ impl PublishLosses for LossPublisher {
 }
 
 /// Converts an event to a ROS message.
-pub(crate) fn message(lost: &MessagesLost) -> MessagesLostEvent {
+fn message(lost: &MessagesLost) -> MessagesLostEvent {
     let statistic = |(topic, lost): &(String, u64)| MessagesLostEventTopicStat {
         topic_name: topic.clone(),
         messages_lost: *lost,
