@@ -39,12 +39,12 @@ pub(super) enum Message {
     Worker,
 }
 
-/// The measurements of an executor, and whether a node publishes them.
+/// The measurements of an executor.
 pub(crate) struct Measured {
     pub(super) executions: Arc<Windowed<Executions>>,
     pub(super) names: ExecutorNames,
-    /// Whether a node publishes the measurements.
-    is_claimed: AtomicBool,
+    /// Whether a `NodeStatistics` has the right to publish the measurements.
+    pub(super) is_claimed: AtomicBool,
 }
 
 impl Measured {
@@ -57,15 +57,6 @@ impl Measured {
     /// Returns the recorder of a thread.
     pub(super) fn recorder(&self, thread: &str) -> ThreadRecorder {
         ThreadRecorder::new(Arc::clone(&self.executions), &self.names, thread)
-    }
-
-    /// Claims the right to publish the measurements. Returns false if another `NodeStatistics` has this right.
-    pub(super) fn claim(&self) -> bool {
-        !self.is_claimed.swap(true, Ordering::AcqRel)
-    }
-
-    pub(super) fn release(&self) {
-        self.is_claimed.store(false, Ordering::Release);
     }
 
     /// Returns the time on the monotonic clock; [`Task::UNKNOWN`] if the measurements are disabled.

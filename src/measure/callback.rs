@@ -302,72 +302,38 @@ pub trait InstrumentWorkerCallback<T: Message, Payload: 'static, Args>: Send + '
 #[derive(Debug)]
 pub struct WithPayload<Args>(std::marker::PhantomData<Args>);
 
-impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, (Form,)> for Func
-where
-    T: Message,
-    Payload: 'static,
-    Form: MessageForm<T>,
-    Func: FnMut(Form) + Send + 'static,
-{
-    type Subscribed = Form::Subscribed;
+/// Implements the trait for callbacks with these arguments: the marker, and which arguments the callback gets.
+macro_rules! worker_callbacks {
+    ($(
+        $Marker:ty:
+            FnMut($($Argument:ty),+), |$payload:pat_param, $message:ident, $info:pat_param| $($passed:ident),+;
+    )+) => {$(
+        impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, $Marker> for Func
+        where
+            T: Message,
+            Payload: 'static,
+            Form: MessageForm<T>,
+            Func: FnMut($($Argument),+) + Send + 'static,
+        {
+            type Subscribed = Form::Subscribed;
 
-    fn instrument_worker(
-        mut self,
-        probe: Probe<T>,
-    ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
-        instrument_worker(probe, move |_: &mut Payload, message: Form, _| self(message))
-    }
+            fn instrument_worker(
+                mut self,
+                probe: Probe<T>,
+            ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
+                let callback = move |$payload: &mut Payload, $message: Form, $info| self($($passed),+);
+                instrument_worker(probe, callback)
+            }
+        }
+    )+};
 }
 
-impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, (Form, MessageInfo)> for Func
-where
-    T: Message,
-    Payload: 'static,
-    Form: MessageForm<T>,
-    Func: FnMut(Form, MessageInfo) + Send + 'static,
-{
-    type Subscribed = Form::Subscribed;
-
-    fn instrument_worker(
-        mut self,
-        probe: Probe<T>,
-    ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
-        instrument_worker(probe, move |_: &mut Payload, message: Form, info| self(message, info))
-    }
-}
-
-impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, WithPayload<(Form,)>> for Func
-where
-    T: Message,
-    Payload: 'static,
-    Form: MessageForm<T>,
-    Func: FnMut(&mut Payload, Form) + Send + 'static,
-{
-    type Subscribed = Form::Subscribed;
-
-    fn instrument_worker(
-        mut self,
-        probe: Probe<T>,
-    ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
-        instrument_worker(probe, move |payload: &mut Payload, message: Form, _| self(payload, message))
-    }
-}
-
-impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, WithPayload<(Form, MessageInfo)>> for Func
-where
-    T: Message,
-    Payload: 'static,
-    Form: MessageForm<T>,
-    Func: FnMut(&mut Payload, Form, MessageInfo) + Send + 'static,
-{
-    type Subscribed = Form::Subscribed;
-
-    fn instrument_worker(
-        self,
-        probe: Probe<T>,
-    ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
-        instrument_worker(probe, self)
-    }
+worker_callbacks! {
+    (Form,): FnMut(Form), |_, message, _| message;
+    (Form, MessageInfo): FnMut(Form, MessageInfo), |_, message, info| message, info;
+    WithPayload<(Form,)>: FnMut(&mut Payload, Form), |payload, message, _| payload, message;
+    WithPayload<(Form, MessageInfo)>:
+        FnMut(&mut Payload, Form, MessageInfo), |payload, message, info| payload, message, info;
 }
 
 /// The callback runs on the worker's thread, which takes the message.

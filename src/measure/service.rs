@@ -49,11 +49,8 @@ impl<T: Service, Scope: WorkScope + 'static> StatsServiceState<T, Scope> {
     }
 
     /// Configures the introspection of the service, as
-    /// [`ServiceState::configure_introspection`](rclrs::ServiceState::configure_introspection) does.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as the method of rclrs.
+    /// [`ServiceState::configure_introspection`](rclrs::ServiceState::configure_introspection) does. Returns the same
+    /// errors as the method of rclrs.
     #[cfg(not(ros_distro = "humble"))]
     pub fn configure_introspection(
         &self,

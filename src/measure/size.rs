@@ -23,57 +23,65 @@ use crate::transport::{middleware_in_use, Middleware};
 /// The size of the encapsulation header, in bytes. The header names the encoding of the rest of the message.
 const HEADER: usize = 4;
 
-/// How to find the serialized size of messages of the C layout `M`.
-pub(crate) enum SerializedSize<M> {
+/// How to find the serialized size of messages of a type. `P` is the place of a field.
+pub(super) enum Size<P> {
     /// All messages of the type have this size.
     Constant(u32),
-    Variable {
-        payload: Payload,
-        steps: Box<[Step<usize>]>,
-        message: PhantomData<fn(&M)>,
-    },
+    Variable(Payload, Box<[Step<P>]>),
 }
 
-impl<M: RmwMessage> SerializedSize<M> {
-    /// Returns how to find the sizes of received messages of a type.
+impl<P: Place> Size<P> {
+    /// `refuse` returns why the sizes of messages of this structure cannot be found.
     ///
     /// Returns a warning for the user as the error if the encoding is unknown. Only sizes need the encoding.
+    pub(super) fn find(
+        message_type: &str,
+        payload: fn() -> Result<Payload, String>,
+        refuse: impl FnOnce(&MessageStructure) -> Option<String>,
+    ) -> Result<Self, String> {
+        let find = || {
+            let metadata = MessageTypeName::try_from(message_type)
+                .and_then(DynamicMessageMetadata::new)
+                .map_err(|error| format!("its introspection type support cannot be loaded: {error}"))?;
+            let structure = metadata.structure();
+            refuse(structure).map_or(Ok(()), Err)?;
+            let steps = Steps::of(structure)
+                .ok_or("the layout of its introspection type support cannot be followed")?;
+            let payload = payload()?;
+            Ok(match steps.fixed() {
+                Some(size) => Self::Constant(payload.size(size.end(0))),
+                None => Self::Variable(payload, steps.0.into()),
+            })
+        };
+        find().map_err(|why: String| format!("The sizes of {message_type} messages will be NaN: {why}"))
+    }
+}
+
+/// How to find the serialized size of messages of the C layout `M`.
+pub(crate) struct SerializedSize<M>(Size<usize>, PhantomData<fn(&M)>);
+
+impl<M: RmwMessage> SerializedSize<M> {
+    /// Returns how to find the sizes of received messages of a type. Errors like [`Size::find`].
     pub(crate) fn of_received() -> Result<Self, String> {
         Self::find(Payload::of_received)
     }
 
-    /// Returns how to find the sizes of published messages of a type. Errors like [`of_received`](Self::of_received).
+    /// Returns how to find the sizes of published messages of a type. Errors like [`Size::find`].
     pub(crate) fn of_published() -> Result<Self, String> {
         Self::find(Payload::of_published)
     }
 
     fn find(payload: fn() -> Result<Payload, String>) -> Result<Self, String> {
-        let fail = |why: String| Err(format!("The sizes of {} messages will be NaN: {why}", M::TYPE_NAME));
-        let metadata = match MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new) {
-            Ok(metadata) => metadata,
-            Err(error) => {
-                return fail(format!("its introspection type support cannot be loaded: {error}"));
-            }
-        };
-        let structure = metadata.structure();
-        if structure.size != size_of::<M>() {
-            return fail(format!(
-                "its Rust type has {} bytes, its introspection type support has {}",
-                size_of::<M>(),
-                structure.size
-            ));
-        }
-        let Some(steps) = Steps::of(structure) else {
-            return fail("the layout of its introspection type support cannot be followed".to_owned());
-        };
-        let payload = match payload() {
-            Ok(payload) => payload,
-            Err(error) => return fail(error),
-        };
-        Ok(match steps.fixed() {
-            Some(size) => Self::Constant(payload.size(size.end(0))),
-            None => Self::Variable { payload, steps: steps.0.into(), message: PhantomData },
-        })
+        let size = Size::find(M::TYPE_NAME, payload, |structure| {
+            (structure.size != size_of::<M>()).then(|| {
+                format!(
+                    "its Rust type has {} bytes, its introspection type support has {}",
+                    size_of::<M>(),
+                    structure.size
+                )
+            })
+        });
+        Ok(Self(size?, PhantomData))
     }
 
     /// Returns the size of a message in bytes. `message` is not called if all messages have the same size.
@@ -82,9 +90,9 @@ impl<M: RmwMessage> SerializedSize<M> {
     where
         M: 'a,
     {
-        match self {
-            Self::Constant(size) => *size,
-            Self::Variable { payload, steps, .. } => {
+        match &self.0 {
+            Size::Constant(size) => *size,
+            Size::Variable(payload, steps) => {
                 let message = std::ptr::from_ref(message()).cast();
                 // SAFETY: `find` has derived the steps from the layout of `M`, and a value of `M` has valid strings and
                 // sequences.

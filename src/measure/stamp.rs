@@ -25,31 +25,25 @@ impl<M: RmwMessage> StampField<M> {
     /// Returns a warning for the user as the error if the type has, or may have, a stamp whose place cannot be
     /// determined. Only the metric of ages needs the stamp.
     pub(crate) fn find() -> Result<Option<Self>, String> {
-        let fail = |why: String| Err(format!("The ages of {} messages will be NaN: {why}", M::TYPE_NAME));
+        let fail = |why: &str| format!("The ages of {} messages will be NaN{why}", M::TYPE_NAME);
         let metadata = MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new);
-        let structure = match &metadata {
-            Ok(metadata) => metadata.structure(),
-            Err(error) => {
-                return Err(format!(
-                    "The ages of {} messages will be NaN, also if they have a header stamp: their introspection type \
-                     support cannot be loaded: {error}",
-                    M::TYPE_NAME
-                ))
-            }
-        };
+        let metadata = metadata.map_err(|error| {
+            fail(&format!(
+                ", also if they have a header stamp: their introspection type support cannot be loaded: {error}"
+            ))
+        })?;
+        let structure = metadata.structure();
         let Some(path) = path(structure) else { return Ok(None) };
-        let Some(offset) = offset_at(structure, path) else {
-            return fail("the layout of its introspection type support cannot be followed".to_owned());
-        };
+        let offset = offset_at(structure, path)
+            .ok_or_else(|| fail(": the layout of its introspection type support cannot be followed"))?;
         let field = Self::at(offset).filter(|_| structure.size == size_of::<M>());
-        let Some(field) = field else {
-            return fail(format!(
-                "its Rust type has {} bytes, its introspection type support has {}",
+        field.map(Some).ok_or_else(|| {
+            fail(&format!(
+                ": its Rust type has {} bytes, its introspection type support has {}",
                 size_of::<M>(),
                 structure.size
-            ));
-        };
-        Ok(Some(field))
+            ))
+        })
     }
 }
 

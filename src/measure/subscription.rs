@@ -107,11 +107,7 @@ impl<T: Message> StatsSubscriptionState<T, Node> {
     }
 
     /// Replaces the callback by an async callback, as [`rclrs::SubscriptionState::set_async_callback`] does. The new
-    /// callback is also measured.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`set_callback`](Self::set_callback).
+    /// callback is also measured. Returns the same errors as [`set_callback`](Self::set_callback).
     pub fn set_async_callback<Args, Callback: InstrumentAsyncCallback<T, Args>>(
         &self,
         callback: Callback,
@@ -124,11 +120,7 @@ impl<T: Message> StatsSubscriptionState<T, Node> {
 
 impl<T: Message, Payload: 'static + Send + Sync> StatsSubscriptionState<T, Worker<Payload>> {
     /// Replaces the callback, as [`rclrs::SubscriptionState::set_worker_callback`] does. The new callback is also
-    /// measured.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`set_callback`](StatsSubscriptionState::set_callback).
+    /// measured. Returns the same errors as [`set_callback`](StatsSubscriptionState::set_callback).
     pub fn set_worker_callback<Args, Callback: InstrumentWorkerCallback<T, Payload, Args>>(
         &self,
         callback: Callback,

@@ -78,11 +78,8 @@ impl NodeStatistics {
     /// [`NodeState::create_async_subscription`](rclrs::NodeState::create_async_subscription).
     ///
     /// The callback takes the same arguments as in [`create_subscription`](Self::create_subscription), but is an
-    /// [`FnMut`] and returns a future. The callback starts when this future is first polled.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as `create_subscription`.
+    /// [`FnMut`] and returns a future. The callback starts when this future is first polled. Returns the same errors as
+    /// `create_subscription`.
     pub fn create_async_subscription<'a, T, Args>(
         &self,
         options: impl StatsOptions<SubscriptionOptions<'a>>,
@@ -100,11 +97,7 @@ impl NodeStatistics {
     /// [`WorkerState::create_subscription`](rclrs::WorkerState::create_subscription).
     ///
     /// The callback takes the same arguments as in [`create_subscription`](Self::create_subscription), but is an
-    /// [`FnMut`] and may take `&mut Payload` as the first argument.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as `create_subscription`.
+    /// [`FnMut`] and may take `&mut Payload` as the first argument. Returns the same errors as `create_subscription`.
     pub fn create_worker_subscription<'a, T, Payload, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -121,12 +114,9 @@ impl NodeStatistics {
     }
 
     /// Creates a subscription with statistics, of a type that is known only at run time, like
-    /// [`NodeState::create_dynamic_subscription`](rclrs::NodeState::create_dynamic_subscription).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_subscription`](Self::create_subscription), and an error if AMENT_PREFIX_PATH
-    /// does not have the type.
+    /// [`NodeState::create_dynamic_subscription`](rclrs::NodeState::create_dynamic_subscription). Returns the same
+    /// errors as [`create_subscription`](Self::create_subscription), and an error if AMENT_PREFIX_PATH does not have
+    /// the type.
     ///
     /// ```
     /// # use rclrs::*;
@@ -156,11 +146,8 @@ impl NodeStatistics {
 
     /// Creates a subscription with an async callback and statistics, of a type that is known only at run time, like
     /// [`NodeState::create_async_dynamic_subscription`](rclrs::NodeState::create_async_dynamic_subscription). The
-    /// callback starts when its future is first polled.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
+    /// callback starts when its future is first polled. Returns the same errors as
+    /// [`create_dynamic_subscription`](Self::create_dynamic_subscription).
     pub fn create_async_dynamic_subscription<'a, Out>(
         &self,
         message_type: MessageTypeName,
@@ -190,11 +177,8 @@ impl NodeStatistics {
     }
 
     /// Creates a subscription on a worker with statistics, of a type that is known only at run time, like
-    /// [`WorkerState::create_dynamic_subscription`](rclrs::WorkerState::create_dynamic_subscription).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
+    /// [`WorkerState::create_dynamic_subscription`](rclrs::WorkerState::create_dynamic_subscription). Returns the same
+    /// errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
     pub fn create_worker_dynamic_subscription<'a, Payload>(
         &self,
         worker: &Worker<Payload>,
@@ -229,19 +213,19 @@ impl NodeStatistics {
         ) -> Result<Arc<DynamicSubscriptionState<Scope>>, RclrsError>,
     ) -> Result<Arc<StatsSubscriptionState<DynamicMessage, Scope>>, StatisticsError> {
         let (options, statistics) = options.split();
+        let name = message_type.to_string();
         if has_no_stamp(&message_type) {
-            statistics.check_without_header(&message_type.to_string(), self.options.age_source)?;
+            statistics.check_without_header(&name, self.options.age_source)?;
         }
         let statistics = self.with_metrics_for(options.topic, statistics, SourceKind::Subscription);
-        let size = self.find_size(&statistics, || DynamicSize::find(&message_type));
-        let name = message_type.to_string().into();
+        let size = self.find_size(&statistics, || DynamicSize::find(&name));
         let subscribe = |options: SubscriptionOptions<'_>, recorder| {
             let qos = options.qos;
             let subscription = subscribe(message_type, options, DynamicProbe::new(size, recorder))?;
             Ok(Arc::new(DynamicSubscription { subscription, qos }) as _)
         };
         let (source, recorder, subscription) =
-            self.create_any(name, (options, statistics), Box::new(subscribe))?;
+            self.create_any(name.into(), (options, statistics), Box::new(subscribe))?;
         Ok(Arc::new(StatsSubscriptionState::new(source, recorder, subscription)))
     }
 
@@ -267,12 +251,9 @@ impl NodeStatistics {
 
     /// Creates a publisher with statistics, of a type that is known only at run time, like
     /// [`NodeState::create_dynamic_publisher`](rclrs::NodeState::create_dynamic_publisher). The sizes of the
-    /// publisher's messages are unknown: [`Metric::MessageSize`] is NaN, and a warning is logged.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_publisher`](Self::create_publisher), and an error if AMENT_PREFIX_PATH does
-    /// not have the type.
+    /// publisher's messages are unknown: [`Metric::MessageSize`] is NaN, and a warning is logged. Returns the same
+    /// errors as [`create_publisher`](Self::create_publisher), and an error if AMENT_PREFIX_PATH does not have the
+    /// type.
     pub fn create_dynamic_publisher<'a>(
         &self,
         message_type: MessageTypeName,

@@ -152,11 +152,8 @@ impl Drop for Running {
 }
 
 impl NodeStatistics {
-    /// Creates the statistics of a node, with the defaults of rclcpp.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`with_options`](Self::with_options).
+    /// Creates the statistics of a node, with the defaults of rclcpp. Returns the same errors as
+    /// [`with_options`](Self::with_options).
     pub fn new(node: &Node) -> Result<Self, StatisticsError> {
         Self::with_options(node, StatisticsOptions::new())
     }

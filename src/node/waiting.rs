@@ -75,11 +75,7 @@ impl NodeStatistics {
 
     /// Creates a service with an async callback and statistics, like
     /// [`NodeState::create_async_service`](rclrs::NodeState::create_async_service). The callback starts when its future
-    /// is first polled.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_service`](Self::create_service).
+    /// is first polled. Returns the same errors as [`create_service`](Self::create_service).
     pub fn create_async_service<'a, T: Service, Args>(
         &self,
         options: impl StatsOptions<ServiceOptions<'a>>,
@@ -92,11 +88,8 @@ impl NodeStatistics {
     }
 
     /// Creates a service on a worker with statistics, like
-    /// [`WorkerState::create_service`](rclrs::WorkerState::create_service).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_service`](Self::create_service).
+    /// [`WorkerState::create_service`](rclrs::WorkerState::create_service). Returns the same errors as
+    /// [`create_service`](Self::create_service).
     pub fn create_worker_service<'a, T: Service, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -109,11 +102,8 @@ impl NodeStatistics {
         })
     }
 
-    /// Creates a client with statistics, like [`NodeState::create_client`](rclrs::NodeState::create_client).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_service`](Self::create_service).
+    /// Creates a client with statistics, like [`NodeState::create_client`](rclrs::NodeState::create_client). Returns
+    /// the same errors as [`create_service`](Self::create_service).
     pub fn create_client<'a, T: Service>(
         &self,
         options: impl StatsOptions<ClientOptions<'a>>,
@@ -171,11 +161,8 @@ impl NodeStatistics {
     }
 
     /// Creates an action client with statistics, like
-    /// [`NodeState::create_action_client`](rclrs::NodeState::create_action_client).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_action_server`](Self::create_action_server).
+    /// [`NodeState::create_action_client`](rclrs::NodeState::create_action_client). Returns the same errors as
+    /// [`create_action_server`](Self::create_action_server).
     pub fn create_action_client<'a, A: Action>(
         &self,
         options: impl StatsOptions<ActionClientOptions<'a>>,
@@ -221,11 +208,8 @@ impl NodeStatistics {
     }
 
     /// Creates a timer that triggers once, with statistics, like
-    /// [`NodeState::create_timer_oneshot`](rclrs::NodeState::create_timer_oneshot).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_timer_repeating`](Self::create_timer_repeating).
+    /// [`NodeState::create_timer_oneshot`](rclrs::NodeState::create_timer_oneshot). Returns the same errors as
+    /// [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_timer_oneshot<'a, Args>(
         &self,
         options: impl StatsOptions<TimerOptions<'a>>,
@@ -238,11 +222,8 @@ impl NodeStatistics {
     }
 
     /// Creates a repeating timer on a worker with statistics, like
-    /// [`WorkerState::create_timer_repeating`](rclrs::WorkerState::create_timer_repeating).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_timer_repeating`](Self::create_timer_repeating).
+    /// [`WorkerState::create_timer_repeating`](rclrs::WorkerState::create_timer_repeating). Returns the same errors as
+    /// [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_worker_timer_repeating<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -256,11 +237,8 @@ impl NodeStatistics {
     }
 
     /// Creates a timer on a worker that triggers once, with statistics, like
-    /// [`WorkerState::create_timer_oneshot`](rclrs::WorkerState::create_timer_oneshot).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_timer_repeating`](Self::create_timer_repeating).
+    /// [`WorkerState::create_timer_oneshot`](rclrs::WorkerState::create_timer_oneshot). Returns the same errors as
+    /// [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_worker_timer_oneshot<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
