@@ -97,7 +97,6 @@ impl source::Endpoint for PublisherCheck {
         &self.request.topic
     }
 
-    /// Returns the incompatible publishers that the last check found.
     fn incompatible(&self) -> Vec<IncompatiblePublisher> {
         self.found().as_ref().map_or_else(Vec::new, |found| found.incompatible.clone())
     }

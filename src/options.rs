@@ -176,7 +176,6 @@ impl StatisticsOptions {
         Self { expectations: Some(expectations), ..self }
     }
 
-    /// Returns these options, with `defaults` for values that are not set.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let defaults = defaults.clone();
         Self {
@@ -211,7 +210,6 @@ impl StatisticsOptions {
         defaults
     }
 
-    /// Returns the options for the recorder of a subscription's messages.
     pub(crate) fn recorder(&self) -> RecorderOptions {
         let options = RecorderOptions::new()
             .age_source(self.age_source.unwrap_or_default())
@@ -222,17 +220,14 @@ impl StatisticsOptions {
         }
     }
 
-    /// Returns whether distributions are collected.
     pub(crate) fn has_distributions(&self) -> bool {
         self.distributions.unwrap_or(false)
     }
 
-    /// The topic on which the windows are published.
     pub(crate) fn publisher_topic(&self) -> &str {
         self.publish_topic.as_deref().unwrap_or(Self::PUBLISH_TOPIC)
     }
 
-    /// Returns whether windows are published.
     pub(crate) fn publishes(&self) -> bool {
         self.publish.unwrap_or(true)
     }
@@ -413,7 +408,6 @@ impl NodeStatisticsOptions {
         Self { expectation_file: Some(file), ..self }
     }
 
-    /// Returns whether there is a file of expectations.
     pub(crate) fn has_expectation_file(&self) -> bool {
         #[cfg(feature = "expectation_file")]
         return self.expectation_file.is_some();
@@ -421,7 +415,6 @@ impl NodeStatisticsOptions {
         false
     }
 
-    /// Errors if a value is out of range.
     pub(crate) fn check(&self) -> Result<(), StatisticsError> {
         #[cfg(feature = "interfaces")]
         // This check also refuses NaN, which no range contains. The lowest rate is about one event per day.
@@ -432,7 +425,6 @@ impl NodeStatisticsOptions {
     }
 }
 
-/// Errors if a publish period is out of range.
 pub(crate) fn check_period(period: Duration) -> Result<Duration, StatisticsError> {
     let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(24 * 60 * 60));
     if (shortest..=longest).contains(&period) {

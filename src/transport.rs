@@ -21,7 +21,6 @@ extern "C" {
     fn rmw_get_implementation_identifier() -> *const c_char;
 }
 
-/// Returns the middleware that delivered a message.
 fn middleware_of(info: &MessageInfo) -> &'static Middleware {
     let identifier = info.publisher_gid.implementation_identifier;
     if identifier.is_null() {
@@ -46,7 +45,6 @@ pub(crate) fn middleware_in_use_or_unknown() -> &'static Middleware {
     middleware_in_use().unwrap_or(&UNKNOWN)
 }
 
-/// A message that rclrs has taken.
 pub(crate) struct Taken<'a>(pub(crate) &'a MessageInfo);
 
 impl Delivered for Taken<'_> {

@@ -25,13 +25,10 @@ use topic_statistics_core::{
     CallbackKind, ExecutorCallback,
 };
 
-/// The logger of the executor.
 pub(super) const LOGGER: &str = "rclrs_topic_statistics.executor";
 
-/// A future as rclrs passes it to an executor.
 pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A message to the thread that spins.
 pub(super) enum Message {
     /// A task that is ready to be polled.
     Task(Arc<Task>),
@@ -39,7 +36,6 @@ pub(super) enum Message {
     Worker,
 }
 
-/// The measurements of an executor.
 pub(crate) struct Measured {
     pub(super) executions: Arc<Windowed<Executions>>,
     pub(super) names: ExecutorNames,
@@ -54,7 +50,6 @@ impl Measured {
         Arc::new(Self { executions, names, is_claimed: AtomicBool::new(false) })
     }
 
-    /// Returns the recorder of a thread.
     pub(super) fn recorder(&self, thread: &str) -> ThreadRecorder {
         ThreadRecorder::new(Arc::clone(&self.executions), &self.names, thread)
     }
@@ -81,7 +76,6 @@ pub(super) struct Shared {
     /// The time when the executor first spun, in nanoseconds on the monotonic clock.
     first_spin: OnceLock<i64>,
     pub(super) measured: Arc<Measured>,
-    /// The recorder of the thread that spins.
     pub(super) thread: ThreadRecorder,
     /// The identifier of all tasks that do not belong to a callback.
     pub(super) task: CallbackId,

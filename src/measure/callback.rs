@@ -26,21 +26,17 @@ pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     #[doc(hidden)]
     type Taken: Send + 'static;
 
-    /// Returns the message in the C layout.
     #[doc(hidden)]
     fn layout(taken: &Self::Taken) -> &T::RmwMsg;
 
-    /// Converts the taken message to the form that the callback takes.
     #[doc(hidden)]
     fn open(taken: Self::Taken) -> Self;
 
-    /// Returns the callback for a subscription of rclrs on a node.
     #[doc(hidden)]
     fn node_callback(
         callback: impl FnMut(Self::Taken, MessageInfo) -> BoxFuture + Send + 'static,
     ) -> NodeSubscriptionCallback<Self::Subscribed>;
 
-    /// Returns the callback for a subscription of rclrs on a worker.
     #[doc(hidden)]
     fn worker_callback<Payload: 'static>(
         callback: impl FnMut(&mut Payload, Self::Taken, MessageInfo) + Send + 'static,
@@ -163,11 +159,9 @@ where
 ///
 /// User code never needs to call this trait's methods, and cannot implement the trait.
 pub trait InstrumentCallback<T: Message, Args>: Send + 'static {
-    /// The message type of the rclrs subscription.
     #[doc(hidden)]
     type Subscribed: Message;
 
-    /// Wraps the callback.
     #[doc(hidden)]
     fn instrument(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Self::Subscribed>>;
 }
@@ -222,11 +216,9 @@ fn instrument<T: Message, Form: MessageForm<T>>(
 ///
 /// User code never needs to call this trait's methods, and cannot implement the trait.
 pub trait InstrumentAsyncCallback<T: Message, Args>: Send + 'static {
-    /// The message type of the rclrs subscription.
     #[doc(hidden)]
     type Subscribed: Message;
 
-    /// Wraps the callback.
     #[doc(hidden)]
     fn instrument_async(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Self::Subscribed>>;
 }
@@ -286,11 +278,9 @@ fn instrument_async<T: Message, Form: MessageForm<T>, Out: Future<Output = ()> +
 ///
 /// User code never needs to call this trait's methods, and cannot implement the trait.
 pub trait InstrumentWorkerCallback<T: Message, Payload: 'static, Args>: Send + 'static {
-    /// The message type of the rclrs subscription.
     #[doc(hidden)]
     type Subscribed: Message;
 
-    /// Wraps the callback.
     #[doc(hidden)]
     fn instrument_worker(
         self,

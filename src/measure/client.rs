@@ -148,7 +148,6 @@ impl<T: Service> StatsClientState<T> {
     }
 }
 
-/// Records that a response arrives now.
 fn respond(waiting: Option<WaitingCall>, middleware: &Middleware, info: &ServiceInfo) {
     if let Some(waiting) = waiting {
         waiting.respond(monotonic, || timestamps(middleware, info));
@@ -204,7 +203,6 @@ fn poll_canceled<Response>(
     }
 }
 
-/// Resolves the caller's promise, unless the promise is dropped.
 fn send<Response>(sender: AnyClientOutputSender<Response>, response: Response, info: ServiceInfo) {
     match sender {
         AnyClientOutputSender::ResponseOnly(sender) => drop(sender.send(response)),

@@ -48,7 +48,6 @@ fn nested(value: Option<Value<'_>>) -> Option<DynamicMessageView<'_>> {
     }
 }
 
-/// The part of the statistics that the callback of a dynamic subscription calls.
 pub(crate) struct DynamicProbe {
     /// The names of the nested fields that lead to the header stamp; `None` if the type has no header stamp. This field
     /// is not set before the first message, because rclrs provides a type's structure only with a message.
@@ -84,7 +83,6 @@ impl DynamicProbe {
         self.recorder.record(&message?, monotonic)
     }
 
-    /// Records that a callback ends now.
     pub(crate) fn end(&self, callback: Option<RunningCallback>) {
         if let Some(callback) = callback {
             self.recorder.record_end(callback, monotonic());

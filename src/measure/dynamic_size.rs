@@ -15,7 +15,6 @@ use super::size::{Payload, Place, Size, Step};
 /// sequence of messages are read one by one.
 pub(crate) struct DynamicSize(Size<Path>);
 
-/// The names of the nested fields that lead to a field.
 type Path = Vec<String>;
 
 impl Place for Path {
@@ -29,7 +28,6 @@ impl Place for Path {
 }
 
 impl DynamicSize {
-    /// Returns how to find the sizes of received messages of a type. Errors like [`Size::find`].
     pub(crate) fn find(message_type: &str) -> Result<Self, String> {
         let size = Size::find(message_type, Payload::of_received, |structure| {
             has_short_elements(structure).then(|| {
@@ -91,7 +89,6 @@ fn count(element: &Element<'_>, place: &[String]) -> Option<usize> {
     }
 }
 
-/// Returns the field that the names lead to.
 fn get<'a>(message: &DynamicMessageView<'a>, place: &[String]) -> Option<Value<'a>> {
     let (first, rest) = place.split_first()?;
     let value = message.get(first)?;

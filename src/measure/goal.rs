@@ -35,7 +35,6 @@ impl<const IS_SERVER: bool> SharedGoal<IS_SERVER> {
         self.0.is_some()
     }
 
-    /// Records an event of the goal.
     pub(super) fn record(&self, event: impl FnOnce(&ActiveGoal<IS_SERVER>)) {
         if let Some(held) = &self.0 {
             event(&held.0);

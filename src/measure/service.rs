@@ -31,7 +31,6 @@ pub type StatsWorkerService<T, Payload> = Arc<StatsServiceState<T, Worker<Payloa
 pub struct StatsServiceState<T: Service, Scope: WorkScope> {
     /// This field is dropped first, so the statistics end before the service ends.
     statistics: SourceStatistics,
-    /// The probe for callbacks that replace the first callback.
     probe: Probe,
     service: Arc<ServiceState<T, Scope>>,
 }
@@ -101,7 +100,6 @@ impl<T: Service, Payload: 'static + Send> IntoWorkerServiceCallback<T, Payload, 
     }
 }
 
-/// The part of a service's statistics that its callback calls.
 #[derive(Clone)]
 pub(crate) struct Probe {
     recorder: RequestRecorder,

@@ -61,12 +61,10 @@ impl<P: Place> Size<P> {
 pub(crate) struct SerializedSize<M>(Size<usize>, PhantomData<fn(&M)>);
 
 impl<M: RmwMessage> SerializedSize<M> {
-    /// Returns how to find the sizes of received messages of a type. Errors like [`Size::find`].
     pub(crate) fn of_received() -> Result<Self, String> {
         Self::find(Payload::of_received)
     }
 
-    /// Returns how to find the sizes of published messages of a type. Errors like [`Size::find`].
     pub(crate) fn of_published() -> Result<Self, String> {
         Self::find(Payload::of_published)
     }
@@ -112,12 +110,10 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Returns how this process's middleware serializes messages that it receives. Errors if the encoding is unknown.
     pub(super) fn of_received() -> Result<Self, String> {
         Ok(Self { strings_end_at_nul: false, ..Self::of_published()? })
     }
 
-    /// Returns how this process's middleware serializes messages that it sends. Errors if the encoding is unknown.
     fn of_published() -> Result<Self, String> {
         let Middleware { pads, sends_to_nul, .. } =
             middleware_in_use().map_err(|name| format!("it is not known how {name} serializes messages"))?;
@@ -185,10 +181,8 @@ unsafe fn end(steps: &[Step<usize>], base: *const u8, start: usize, strings_end_
 
 /// The place of a field: its offset in the C struct, or the names of the nested fields that lead to the field.
 pub(super) trait Place {
-    /// Returns the place of the struct itself.
     fn start() -> Self;
 
-    /// Returns the place of a field in the struct at this place.
     fn field(&self, name: &str, offset: usize) -> Self;
 }
 

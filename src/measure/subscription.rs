@@ -140,7 +140,6 @@ impl<T, Scope> StatsSubscriptionState<T, Scope> {
         subscription.ok_or_else(|| StatisticsError::CallbackForm { topic: self.topic_name() })
     }
 
-    /// Returns a probe for a callback that replaces the first callback.
     fn probe<M: Message>(&self) -> Probe<M> {
         let measures_size = self.recorder.measures(Metric::MessageSize);
         let size = measures_size.then(SerializedSize::of_received).and_then(Result::ok);
@@ -161,7 +160,6 @@ pub(crate) trait AnySubscription: Send + Sync {
     fn qos(&self) -> QoSProfile;
     fn as_any(&self) -> &dyn Any;
 
-    /// Returns the structure of the messages, if the subscription is dynamic.
     fn structure(&self) -> Option<&MessageStructure> {
         None
     }

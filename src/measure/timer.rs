@@ -190,7 +190,6 @@ pub(crate) struct MeasuredTimer {
     pub(crate) period: Duration,
     /// The node's simulated time, if the timer uses simulated time.
     pub(crate) simulated: Option<Arc<SimulatedTime>>,
-    /// The name of the source, for the log.
     pub(crate) name: Box<str>,
 }
 
@@ -240,7 +239,6 @@ impl MeasuredTimer {
     }
 }
 
-/// The part of a timer's statistics that its callback calls.
 struct Probe {
     measured: Arc<MeasuredTimer>,
     /// The schedule of the timer; `None` if the period is 0.
@@ -251,7 +249,6 @@ struct Probe {
 }
 
 impl Probe {
-    /// Records that a callback starts now.
     fn start<Scope: WorkScope>(&mut self, timer: &TimerState<Scope>) -> Option<RunningTimerCallback> {
         if !self.measured.calls.is_enabled() {
             if let Some(schedule) = &mut self.schedule {

@@ -43,7 +43,6 @@ use crate::{
     report::diagnostics,
 };
 
-/// Creates a subscription of rclrs that this recorder measures.
 type Subscribe<'s> =
     dyn FnOnce(SubscriptionOptions<'_>, Arc<Recorder>) -> Result<Arc<dyn AnySubscription>, RclrsError> + 's;
 
@@ -353,7 +352,6 @@ impl NodeStatistics {
         size.map_err(|warning| self.warn(&warning)).ok()
     }
 
-    /// Reports a warning through `tracing` and in the node's log.
     pub(super) fn warn(&self, warning: &str) {
         tracing::warn!("{warning}");
         log_warn!(self.running.node.logger(), "{warning}");

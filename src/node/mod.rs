@@ -316,7 +316,6 @@ impl NodeStatistics {
         self.change_defaults(|defaults| defaults.distributions = distributions);
     }
 
-    /// Changes the defaults of the sources, and the parameters of the node.
     fn change_defaults(&self, change: impl FnOnce(&mut SourceDefaults)) {
         match &self.running.parameters {
             Some(parameters) => parameters.change_defaults(change),
@@ -385,7 +384,6 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns the expectations of a source in the file of expectations.
     fn file_expectations(&self, _names: Names<'_>, _kind: SourceKind) -> Option<Expectations> {
         #[cfg(feature = "expectation_file")]
         return self.expectation_file.as_ref()?.source_expectations(_names, _kind);
@@ -393,7 +391,6 @@ impl NodeStatistics {
         None
     }
 
-    /// Returns a handle for user code, which keeps the statistics alive.
     fn keep(&self, source: SourceHandle) -> SourceHandle {
         source.keeping(&self.keeper)
     }

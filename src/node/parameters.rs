@@ -145,7 +145,6 @@ impl Parameters {
         with_warnings.with(Level::Error, conditions(&self.error_unless))
     }
 
-    /// Changes the defaults of the sources, by setting the parameters whose values change.
     pub(crate) fn change_defaults(&self, change: impl FnOnce(&mut SourceDefaults)) {
         let before = self.defaults();
         let mut defaults = before;
@@ -163,7 +162,6 @@ impl Parameters {
         }
     }
 
-    /// Returns the defaults of the sources, as the parameters set them.
     fn defaults(&self) -> SourceDefaults {
         let mut defaults = SourceDefaults::default();
         (defaults.enabled, defaults.distributions) = (self.enabled.get(), self.distributions.get());
@@ -173,7 +171,6 @@ impl Parameters {
         defaults
     }
 
-    /// From now on, applies changes of the parameters to the scheduler.
     pub(crate) fn apply_changes_to(&self, scheduler: &Arc<Scheduler>) {
         let weak = Arc::downgrade(scheduler);
         self.enabled.on_change(move |enabled| set(&weak, |defaults| defaults.enabled = *enabled));
@@ -199,7 +196,6 @@ impl Parameters {
     }
 }
 
-/// Changes the defaults of the sources.
 fn set(scheduler: &Weak<Scheduler>, change: impl FnOnce(&mut SourceDefaults)) {
     if let Some(scheduler) = scheduler.upgrade() {
         scheduler.change_defaults(change);

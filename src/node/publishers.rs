@@ -80,7 +80,6 @@ impl TopicPublishers {
         Ok(())
     }
 
-    /// Returns whether these publishers have the topic and the QoS of these options.
     pub(super) fn are_for(&self, options: &StatisticsOptions) -> bool {
         self.topic == options.publisher_topic() && self.qos == options.qos
     }
@@ -105,13 +104,11 @@ impl TopicPublishers {
         self.distributions.replace(node, now);
     }
 
-    /// Returns the QoS for the sources that were created up to now.
     #[cfg(feature = "interfaces")]
     fn present_qos(&self) -> QoSProfile {
         Self::qos(self.qos, lock(&self.publishers).window)
     }
 
-    /// Returns the given QoS, or the default QoS for this number of metrics.
     fn qos(given: Option<QoSProfile>, window: usize) -> QoSProfile {
         let depth = if window > Self::FEW { Self::DEPTH_OF_MANY } else { Self::DEPTH };
         given.unwrap_or_else(|| QoSProfile::topics_default().keep_last(depth).reliable())
@@ -190,7 +187,6 @@ fn with_qos(topic: &str, qos: QoSProfile) -> PublisherOptions<'_> {
     options
 }
 
-/// Creates a publisher of the node. Errors if rclrs cannot create the publisher.
 pub(super) fn create_publisher<T: Message>(
     node: &Node,
     options: PublisherOptions<'_>,

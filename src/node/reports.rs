@@ -25,7 +25,6 @@ use crate::{
 pub(super) struct NodeReports {
     pub(super) node: Weak<NodeState>,
     pub(super) names: NodeNames,
-    /// `None` if health is not published.
     pub(super) diagnostics: Option<Arc<LazyPublisher<DiagnosticArray>>>,
 }
 

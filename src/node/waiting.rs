@@ -364,7 +364,6 @@ fn kind_metrics(kind: SourceKind) -> MetricSet {
     kind.metrics().iter().collect()
 }
 
-/// The checked options of a service, a client, a timer or an action.
 struct NewWaiting {
     kind: SourceKind,
     given: String,

@@ -13,7 +13,6 @@ pub(crate) fn topic(publish_topic: &str) -> String {
     format!("{}/distribution", publish_topic.trim_end_matches('/'))
 }
 
-/// Returns the message of the distribution of one metric in one window.
 pub(crate) fn message(
     source: &str,
     metric: Metric,

@@ -12,7 +12,6 @@ use topic_statistics_core::totals::TopicTotals;
 
 use super::message::time;
 
-/// The name of the service, relative to the node.
 pub(crate) const NAME: &str = "~/get_topic_statistics";
 
 /// The service. Dropping this value ends the service.

@@ -63,7 +63,6 @@ pub(crate) fn render(node_name: &str, totals: &[TopicTotals], written_at: i64) -
     format!("version: {VERSION}\nnode_name: {}\nwritten_at: {written_at}\ntopics:{topics}", string(node_name))
 }
 
-/// Returns the YAML item of a subscription.
 fn topic(subscription: &TopicTotals) -> String {
     let TopicTotals { topic_name, source_name, totals, .. } = subscription;
     let time = |time: Option<Timestamp>| or_null(time.map(Timestamp::as_nanoseconds));
@@ -100,7 +99,6 @@ fn topic(subscription: &TopicTotals) -> String {
     text
 }
 
-/// Returns a YAML mapping as an item of a sequence.
 fn item(indent: &str, fields: &[(&str, String)]) -> String {
     let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
     format!("{indent}- {}", fields.join(&format!("{indent}  ")))
@@ -110,7 +108,6 @@ fn or_null(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "null".to_owned(), |value| value.to_string())
 }
 
-/// Returns a number as text; null if the number is NaN.
 fn number(value: f64) -> String {
     match value {
         _ if value.is_nan() => "null".to_owned(),

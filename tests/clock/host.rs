@@ -26,7 +26,6 @@ pub const FOREIGN: &str = "/stepped:/foreign";
 /// The source of messages with simulated stamps, from a host whose clock is not stepped.
 pub const SIMULATED: &str = "/simulated:/imu";
 
-/// The variable with the path of the file of totals.
 pub const TOTALS: &str = "HOST_TOTALS";
 
 const PERIOD: Duration = Duration::from_millis(50);

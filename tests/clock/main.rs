@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use saphyr::{LoadableYamlNode, Yaml};
 use test_support::{clock::SteppedClock, domain, itself, lines, Metric, Process, Program, Reader};
 
-/// A second, in nanoseconds.
 const S: i64 = 1_000_000_000;
 
 /// A change of the clock of a host, in seconds.

@@ -52,7 +52,6 @@ fn settled(monitor: &Program) -> [u64; 2] {
     }
 }
 
-/// Returns the figures of `/chatter` in a bag, from `bag_statistics`.
 fn read_bag(files: &[PathBuf]) -> Value {
     let output = Command::new(program("bag_statistics")).args(files).arg("--json").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

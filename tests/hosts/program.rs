@@ -47,7 +47,6 @@ fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Creates a node with the ROS arguments of the settings.
 fn node(name: &str) -> (Executor, Node) {
     let arguments = setting("ARGUMENTS").unwrap_or_default();
     let arguments = arguments.split_whitespace().map(str::to_owned);
@@ -151,7 +150,6 @@ pub struct Receiver(pub Program);
 /// For each sender, the numbers of its received messages.
 type Numbers = BTreeMap<String, BTreeSet<u64>>;
 
-/// What a receiver reports about `chatter`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     pub received: u64,

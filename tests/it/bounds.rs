@@ -4,7 +4,6 @@
 
 use crate::{lifetime::has_thread, support::*};
 
-/// Returns the resident memory of this process in kB.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

@@ -155,7 +155,6 @@ fn each_kind_of_callback_has_its_name_and_thread() {
     assert!(NodeStatistics::new(&basic.create_node("basic").unwrap()).unwrap().executor().is_none());
 }
 
-/// Waits for a future that another thread completes.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut output = Poll::Pending;

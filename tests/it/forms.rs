@@ -18,7 +18,6 @@ use test_support::middleware;
 
 use crate::waiting::*;
 
-/// The number of messages on each topic.
 const MESSAGES: u64 = 10;
 
 /// Returns a message whose stamp is in 1970.

@@ -6,7 +6,6 @@ use std::process::Stdio;
 
 use crate::support::*;
 
-/// A running program with its log.
 struct Logged(Process, Receiver<String>, Vec<String>);
 
 impl Logged {

@@ -32,7 +32,6 @@ pub use test_support::{
     shares_its_process, wait_for, warnings, Process, Program, Reader, Spinning, Windows, LIMIT,
 };
 
-/// Returns options with windows of this length.
 pub fn every(milliseconds: u64) -> StatisticsOptions {
     StatisticsOptions::new().publish_period(Duration::from_millis(milliseconds))
 }
@@ -57,7 +56,6 @@ impl<T: Message> Received<T> {
     }
 }
 
-/// Returns a message whose stamp has this age.
 pub fn imu(age: Duration) -> Imu {
     let stamp = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() - age;
     let mut imu = Imu::default();
@@ -66,7 +64,6 @@ pub fn imu(age: Duration) -> Imu {
     imu
 }
 
-/// Waits until a publisher has discovered this number of subscriptions.
 pub fn wait_for_subscriptions<T: Message>(publisher: &PublisherState<T>, count: usize) {
     wait_for("subscriptions", || publisher.get_subscription_count().unwrap() == count);
 }
@@ -76,18 +73,15 @@ pub fn samples(windows: &Windows, metric: Metric) -> u64 {
     windows.lock().unwrap().iter().map(|window| window.get(metric).unwrap().sample_count).sum()
 }
 
-/// Returns the largest sample of all windows.
 pub fn largest(windows: &Windows, metric: Metric) -> f64 {
     let windows = windows.lock().unwrap();
     windows.iter().map(|window| window.get(metric).unwrap().maximum).fold(f64::NAN, f64::max)
 }
 
-/// Returns the number of warnings with a text.
 pub fn warnings_of(text: &str) -> usize {
     warnings::so_far().iter().filter(|warning| warning.contains(text)).count()
 }
 
-/// Returns a callback that counts its calls.
 pub fn counting<T>(count: &Arc<AtomicU64>) -> impl Fn(T) + Send + Sync + 'static {
     let count = Arc::clone(count);
     move |_: T| {
@@ -95,14 +89,12 @@ pub fn counting<T>(count: &Arc<AtomicU64>) -> impl Fn(T) + Send + Sync + 'static
     }
 }
 
-/// Creates a node with statistics.
 pub fn measured(name: &str, options: impl Into<NodeStatisticsOptions>) -> (Executor, Node, NodeStatistics) {
     let (executor, node) = node(name, &[]);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     (executor, node, statistics)
 }
 
-/// Creates a subscription whose callback does nothing.
 pub fn subscribe<'a, T: Message>(
     statistics: &NodeStatistics,
     options: impl StatsOptions<SubscriptionOptions<'a>>,

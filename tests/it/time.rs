@@ -15,7 +15,6 @@ fn time(nanoseconds: i64) -> Time {
     Time { sec: (nanoseconds / (1000 * MS)) as i32, nanosec: (nanoseconds % (1000 * MS)) as u32 }
 }
 
-/// Returns the ages in all windows.
 fn merged(windows: &Windows) -> Distribution {
     let mut all = Distribution::default();
     for window in windows.lock().unwrap().iter() {

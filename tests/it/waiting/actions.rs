@@ -11,7 +11,6 @@ use GoalStatusCode::{Aborted, Cancelled, Succeeded};
 
 use super::*;
 
-/// The metrics that count goals and their outcomes.
 const OUTCOMES: [Metric; 6] = [
     Metric::Goals,
     Metric::SucceededGoals,

@@ -34,7 +34,6 @@ fn single_threaded() -> Executor {
     context(domain(), &[]).create_executor(StatsExecutor::single_threaded())
 }
 
-/// Spins until a future is complete. Returns its output.
 pub(crate) fn run<T: Send + 'static>(
     executor: &mut Executor,
     future: impl Future<Output = T> + Send + 'static,
@@ -55,7 +54,6 @@ pub(crate) fn read_all(reader: &mut Reader, source: &str, metrics: &[Metric]) {
     });
 }
 
-/// All finished windows of a source.
 pub(crate) struct Windows(test_support::Windows);
 
 impl Windows {
@@ -67,7 +65,6 @@ impl Windows {
         self.0.lock().unwrap().len()
     }
 
-    /// Returns the summaries of all windows with samples.
     pub(crate) fn all(&self, metric: Metric) -> Vec<Summary> {
         let windows = self.0.lock().unwrap();
         let summaries = windows.iter().filter_map(|window| window.get(metric).copied());
