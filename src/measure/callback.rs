@@ -24,23 +24,13 @@ pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     type Subscribed: Message;
     /// The type in which rclrs takes the message.
     #[doc(hidden)]
-    type Taken: Send + 'static;
+    type Taken: Taken<Self::Subscribed>;
 
     #[doc(hidden)]
     fn layout(taken: &Self::Taken) -> &T::RmwMsg;
 
     #[doc(hidden)]
     fn open(taken: Self::Taken) -> Self;
-
-    #[doc(hidden)]
-    fn node_callback(
-        callback: impl FnMut(Self::Taken, MessageInfo) -> BoxFuture + Send + 'static,
-    ) -> NodeSubscriptionCallback<Self::Subscribed>;
-
-    #[doc(hidden)]
-    fn worker_callback<Payload: 'static>(
-        callback: impl FnMut(&mut Payload, Self::Taken, MessageInfo) + Send + 'static,
-    ) -> WorkerSubscriptionCallback<Self::Subscribed, Payload>;
 }
 
 /// Other crates cannot name this trait, which is a bound of [`MessageForm`]. So they cannot implement `MessageForm`.
@@ -57,6 +47,47 @@ mod sealed {
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// A type in which rclrs takes messages of the type `M`.
+pub trait Taken<M: Message>: Send + Sized + 'static {
+    /// Returns the callback of a subscription on a node.
+    fn node_callback(
+        callback: impl FnMut(Self, MessageInfo) -> BoxFuture + Send + 'static,
+    ) -> NodeSubscriptionCallback<M>;
+
+    /// Returns the callback of a subscription on a worker.
+    fn worker_callback<Payload: 'static>(
+        callback: impl FnMut(&mut Payload, Self, MessageInfo) + Send + 'static,
+    ) -> WorkerSubscriptionCallback<M, Payload>;
+}
+
+impl<M: Message> Taken<M> for M {
+    fn node_callback(
+        callback: impl FnMut(M, MessageInfo) -> BoxFuture + Send + 'static,
+    ) -> NodeSubscriptionCallback<M> {
+        NodeSubscriptionCallback::RegularWithMessageInfo(Box::new(callback))
+    }
+
+    fn worker_callback<Payload: 'static>(
+        callback: impl FnMut(&mut Payload, M, MessageInfo) + Send + 'static,
+    ) -> WorkerSubscriptionCallback<M, Payload> {
+        WorkerSubscriptionCallback::RegularWithMessageInfo(Box::new(callback))
+    }
+}
+
+impl<M: Message> Taken<M> for ReadOnlyLoanedMessage<M> {
+    fn node_callback(
+        callback: impl FnMut(Self, MessageInfo) -> BoxFuture + Send + 'static,
+    ) -> NodeSubscriptionCallback<M> {
+        NodeSubscriptionCallback::LoanedWithMessageInfo(Box::new(callback))
+    }
+
+    fn worker_callback<Payload: 'static>(
+        callback: impl FnMut(&mut Payload, Self, MessageInfo) + Send + 'static,
+    ) -> WorkerSubscriptionCallback<M, Payload> {
+        WorkerSubscriptionCallback::LoanedWithMessageInfo(Box::new(callback))
+    }
+}
+
 impl<T: Message> MessageForm<T> for T {
     type Subscribed = T::RmwMsg;
     type Taken = T::RmwMsg;
@@ -67,18 +98,6 @@ impl<T: Message> MessageForm<T> for T {
 
     fn open(taken: T::RmwMsg) -> T {
         T::from_rmw_message(taken)
-    }
-
-    fn node_callback(
-        callback: impl FnMut(T::RmwMsg, MessageInfo) -> BoxFuture + Send + 'static,
-    ) -> NodeSubscriptionCallback<T::RmwMsg> {
-        NodeSubscriptionCallback::RegularWithMessageInfo(Box::new(callback))
-    }
-
-    fn worker_callback<Payload: 'static>(
-        callback: impl FnMut(&mut Payload, T::RmwMsg, MessageInfo) + Send + 'static,
-    ) -> WorkerSubscriptionCallback<T::RmwMsg, Payload> {
-        WorkerSubscriptionCallback::RegularWithMessageInfo(Box::new(callback))
     }
 }
 
@@ -94,18 +113,6 @@ impl<T: Message> MessageForm<T> for Box<T> {
     fn open(taken: T::RmwMsg) -> Box<T> {
         Box::new(T::from_rmw_message(taken))
     }
-
-    fn node_callback(
-        callback: impl FnMut(T::RmwMsg, MessageInfo) -> BoxFuture + Send + 'static,
-    ) -> NodeSubscriptionCallback<T::RmwMsg> {
-        <T as MessageForm<T>>::node_callback(callback)
-    }
-
-    fn worker_callback<Payload: 'static>(
-        callback: impl FnMut(&mut Payload, T::RmwMsg, MessageInfo) + Send + 'static,
-    ) -> WorkerSubscriptionCallback<T::RmwMsg, Payload> {
-        <T as MessageForm<T>>::worker_callback(callback)
-    }
 }
 
 impl<T: Message> MessageForm<T> for ReadOnlyLoanedMessage<T> {
@@ -118,18 +125,6 @@ impl<T: Message> MessageForm<T> for ReadOnlyLoanedMessage<T> {
 
     fn open(taken: Self) -> Self {
         taken
-    }
-
-    fn node_callback(
-        callback: impl FnMut(Self, MessageInfo) -> BoxFuture + Send + 'static,
-    ) -> NodeSubscriptionCallback<T> {
-        NodeSubscriptionCallback::LoanedWithMessageInfo(Box::new(callback))
-    }
-
-    fn worker_callback<Payload: 'static>(
-        callback: impl FnMut(&mut Payload, Self, MessageInfo) + Send + 'static,
-    ) -> WorkerSubscriptionCallback<T, Payload> {
-        WorkerSubscriptionCallback::LoanedWithMessageInfo(Box::new(callback))
     }
 }
 
@@ -198,7 +193,7 @@ fn instrument<T: Message, Form: MessageForm<T>>(
     callback: impl Fn(Form, MessageInfo) + Send + Sync + 'static,
 ) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
     let shared = Arc::new((probe, callback));
-    Instrumented(Form::node_callback(move |taken, info| {
+    Instrumented(Form::Taken::node_callback(move |taken, info| {
         let received = shared.0.receive(|| Form::layout(&taken), &info);
         let message = Form::open(taken);
         let shared = Arc::clone(&shared);
@@ -260,7 +255,7 @@ fn instrument_async<T: Message, Form: MessageForm<T>, Out: Future<Output = ()> +
     mut callback: impl FnMut(Form, MessageInfo) -> Out + Send + 'static,
 ) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
     let probe = Arc::new(probe);
-    Instrumented(Form::node_callback(move |taken, info| {
+    Instrumented(Form::Taken::node_callback(move |taken, info| {
         let received = probe.receive(|| Form::layout(&taken), &info);
         let future = callback(Form::open(taken), info);
         let probe = Arc::clone(&probe);
@@ -331,7 +326,7 @@ fn instrument_worker<T: Message, Payload: 'static, Form: MessageForm<T>>(
     probe: Probe<T>,
     mut callback: impl FnMut(&mut Payload, Form, MessageInfo) + Send + 'static,
 ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
-    Instrumented(Form::worker_callback(move |payload, taken, info| {
+    Instrumented(Form::Taken::worker_callback(move |payload, taken, info| {
         let received = probe.receive(|| Form::layout(&taken), &info);
         let message = Form::open(taken);
         let running = probe.start(received);

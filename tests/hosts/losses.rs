@@ -68,8 +68,7 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     let Some(network) = two_hosts() else { return };
     let (domain, directory) = (domain(), tempfile::tempdir().unwrap());
     let [file, bag] = ["totals.yaml", "run.mcap"].map(|name| directory.path().join(name));
-    let weak = ("BEST_EFFORT", "");
-    let mut senders = SENDERS.map(|name| Sender::start(&network.talking, domain, name, &[weak]));
+    let mut senders = SENDERS.map(|name| Sender::start(&network.talking, domain, name));
     let mut reader = read_statistics(&network.listening, domain);
     let losses = on_the_network(Program::command("losses.py", &[], domain));
     let mut losses: Program = network.listening.spawn(losses).into();
@@ -77,7 +76,6 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     // topic.
     let library = preload::statistics();
     let settings = [
-        weak,
         ("TOTALS_FILE", file.to_str().unwrap()),
         ("LD_PRELOAD", library.to_str().unwrap()),
         ("TOPIC_STATISTICS_METRICS", "all"),

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Two hosts: the statistics when the network between them delays or loses messages, or is cut.
+//! Two hosts: the statistics when the network between them delays or loses messages.
 //!
 //! The tests need root, `ip` and /dev/net/tun. If one of these three is missing, the tests are skipped, and each test
 //! logs a line that names what is missing.
 
-mod cut;
 mod delays;
 mod losses;
 mod program;

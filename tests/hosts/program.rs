@@ -24,7 +24,7 @@ use test_support::{network::Host, wait_for, Program, Spinning};
 const PROGRAM: &str = "HOSTS_PROGRAM";
 
 /// Returns the command of a program, with settings in its environment.
-pub fn command(program: &str, domain: u32, settings: &[(&str, &str)]) -> Command {
+fn command(program: &str, domain: u32, settings: &[(&str, &str)]) -> Command {
     let arguments = ["--ignored", "--nocapture", "--exact", "program::program"];
     let mut command = super::command(std::env::current_exe().unwrap(), &arguments, domain);
     command.env(PROGRAM, program).envs(settings.iter().copied());
@@ -38,7 +38,6 @@ fn program() {
     match setting(PROGRAM).as_deref() {
         Some("sender") => sender(),
         Some("receiver") => receiver(),
-        Some("counting") => counting(),
         _ => {}
     }
 }
@@ -55,18 +54,9 @@ fn node(name: &str) -> (Executor, Node) {
     (executor, node)
 }
 
-fn windows() -> StatisticsOptions {
-    StatisticsOptions::new().publish_period(Duration::from_millis(500))
-}
-
-/// Returns the QoS of the settings for a topic. Its depth holds all messages of the tests.
+/// Returns the QoS of a topic. Its depth holds all messages of the tests.
 fn qos(topic: &str) -> PrimitiveOptions<'_> {
-    let topic = topic.keep_last(1000);
-    if setting("BEST_EFFORT").is_some() {
-        topic.best_effort()
-    } else {
-        topic.reliable()
-    }
+    topic.keep_last(1000).best_effort()
 }
 
 /// Answers each line of standard input with a line of JSON, until the input ends.
@@ -92,9 +82,8 @@ pub fn request(program: &mut Program, line: &str) -> Value {
 pub struct Sender(Program);
 
 impl Sender {
-    pub fn start(host: &Host, domain: u32, name: &str, settings: &[(&str, &str)]) -> Sender {
-        let settings = [settings, &[("NAME", name)]].concat();
-        Sender(host.spawn(command("sender", domain, &settings)).into())
+    pub fn start(host: &Host, domain: u32, name: &str) -> Sender {
+        Sender(host.spawn(command("sender", domain, &[("NAME", name)])).into())
     }
 
     /// Publishes a number of messages, starts publishing (`run`) or stops publishing (`stop`). Returns the number of
@@ -191,8 +180,9 @@ impl Receiver {
 
 fn receiver() {
     let (executor, node) = node("receiver");
+    let windows = StatisticsOptions::new().publish_period(Duration::from_millis(500));
     let mut options = NodeStatisticsOptions::new()
-        .statistics(windows().metrics(Metric::OF_SUBSCRIPTIONS))
+        .statistics(windows.metrics(Metric::OF_SUBSCRIPTIONS))
         .max_event_rate(2.0)
         .topic_statistics_service(true);
     if let Some(file) = setting("TOTALS_FILE") {
@@ -225,19 +215,5 @@ fn receiver() {
         let readers_of_events = node.count_subscriptions("/events/messages_lost").unwrap();
         let (called, numbers) = numbers.lock().unwrap().clone();
         json!(Report { received, lost, out_of_order, publishers, called, numbers, readers_of_events })
-    });
-}
-
-/// A node with counters and windows of half a second. Each input line is the number of counters to add.
-fn counting() {
-    let (executor, node) = node("counting");
-    let statistics = NodeStatistics::with_options(&node, windows()).unwrap();
-    let _spinning = Spinning::start(executor);
-    let mut counters = vec![];
-    answer_requests(|more| {
-        for _ in 0..more.parse().unwrap() {
-            counters.push(statistics.create_counter(format!("number_{}", counters.len())));
-        }
-        json!({ "publishers": node.count_publishers("/statistics").unwrap() })
     });
 }
