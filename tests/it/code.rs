@@ -4,9 +4,6 @@
 
 use std::fs;
 
-use ros_env::std_msgs::msg::Int32;
-use test_support::shares_its_process;
-
 use crate::waiting::*;
 
 #[test]

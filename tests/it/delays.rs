@@ -4,8 +4,6 @@
 
 use crate::support::*;
 
-const DELAY: Duration = Duration::from_millis(500);
-
 fn is_delayed(milliseconds: f64) -> bool {
     assert!(milliseconds < 250.0 || (500.0..5000.0).contains(&milliseconds), "{milliseconds} ms");
     milliseconds >= 500.0
@@ -31,20 +29,20 @@ fn the_parts_of_a_delay_show_its_cause() {
     };
     // Publishes messages with these stamps and numbers. Returns their windows.
     let publish = |messages: &[(Duration, f64)]| -> Windows {
-        let windows = collect(measured.statistics().watch());
+        let windows = Windows::collect(measured.statistics().watch());
         for (age, number) in messages {
             let mut message = imu(*age);
             message.linear_acceleration.x = *number;
             talker.publish(message).unwrap();
         }
-        wait_for("windows", || samples(&windows, Metric::MessageAge) == messages.len() as u64);
+        wait_for("windows", || windows.total(Metric::MessageAge) == messages.len() as u64);
         windows
     };
-    let late = |windows: &Windows, parts: [Metric; 3]| parts.map(|part| is_delayed(largest(windows, part)));
+    let late = |windows: &Windows, parts: [Metric; 3]| parts.map(|part| is_delayed(windows.most(part)));
     let parts = [Metric::HeaderToSource, network, waiting];
     let driver = publish(&[(DELAY, 0.0)]);
     assert_eq!(late(&driver, parts), [true, false, false], "the driver waited after it set the stamp");
     let callback = publish(&[(Duration::ZERO, 1.0), (Duration::ZERO, 0.0)]);
     assert_eq!(late(&callback, parts), [false, lacks_reception, true], "a callback was slow");
-    assert!(largest(&callback, Metric::CallbackDuration) >= 500.0);
+    assert!(callback.most(Metric::CallbackDuration) >= 500.0);
 }

@@ -3,26 +3,14 @@
 //! The executor that measures its callbacks.
 
 use std::{
-    sync::{
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        Mutex,
-    },
+    sync::atomic::AtomicBool,
     task::{Poll, Waker},
 };
 
-use rclrs_topic_statistics::{
-    health::{Expectations, Level},
-    NodeStatisticsOptions,
+use ros_env::test_msgs::{
+    action::{Fibonacci, Fibonacci_Goal},
+    srv::{Empty, Empty_Request, Empty_Response},
 };
-use ros_env::{
-    std_msgs::msg::Int32,
-    test_msgs::{
-        action::{Fibonacci, Fibonacci_Goal},
-        srv::{Empty, Empty_Request, Empty_Response},
-    },
-};
-use serde_json::Value;
-use test_support::Program;
 
 use crate::waiting::*;
 

@@ -3,18 +3,10 @@
 //! Every form of callback and of publishing in rclrs, with idiomatic, `rmw` and dynamic message types. Each
 //! subscription receives all messages in order, and all messages are measured.
 
-use std::{
-    borrow::Cow,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::borrow::Cow;
 
-use rclrs_topic_statistics::AgeSource;
-use ros_env::{
-    sensor_msgs::msg::{rmw::Imu as RmwImu, Imu},
-    std_msgs::msg::{rmw::Int32 as RmwInt32, Int32},
-};
+use ros_env::{sensor_msgs::msg::rmw::Imu as RmwImu, std_msgs::msg::rmw::Int32 as RmwInt32};
 use rosidl_runtime_rs::Message;
-use test_support::middleware;
 
 use crate::waiting::*;
 

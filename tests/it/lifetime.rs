@@ -9,7 +9,6 @@ use std::{
     sync::{atomic::AtomicBool, OnceLock},
 };
 
-use rclrs_topic_statistics::StatsExecutor;
 use ros_env::test_msgs::{
     action::Fibonacci,
     srv::{Empty, Empty_Request, Empty_Response},

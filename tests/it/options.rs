@@ -65,7 +65,7 @@ fn each_source_has_its_own_windows_topic_and_ages() {
     let create = |options: StatisticsOptions| {
         let imu = "imu".keep_last(1000).statistics(options);
         let imu = subscribe::<Imu>(&statistics, imu);
-        let windows = collect(imu.statistics().watch());
+        let windows = Windows::collect(imu.statistics().watch());
         (imu, windows)
     };
     let (_measured, stamped) = create(own());
@@ -74,7 +74,7 @@ fn each_source_has_its_own_windows_topic_and_ages() {
     let (_carried, carried) = create(own().first_period(FirstPeriod::CarriedOver));
     let elsewhere = own().publish_topic("elsewhere").age_source(AgeSource::SourceTimestamp);
     let elsewhere = subscribe::<Int32>(&statistics, "number".statistics(elsewhere));
-    let headless = collect(elsewhere.statistics().watch());
+    let headless = Windows::collect(elsewhere.statistics().watch());
     let talker = node.create_publisher::<Imu>("imu".keep_last(1000)).unwrap();
     let numbers = node.create_publisher::<Int32>("number").unwrap();
     let published = Received::<MetricsMessage>::on(&node, "/elsewhere".keep_last(1000));
@@ -86,18 +86,18 @@ fn each_source_has_its_own_windows_topic_and_ages() {
     for count in 1..=3 {
         talker.publish(imu(Duration::from_secs(60))).unwrap();
         numbers.publish(Int32::default()).unwrap();
-        let has_all = |windows: &&Windows| samples(windows, Metric::MessageAge) == count;
+        let has_all = |windows: &&Windows| windows.total(Metric::MessageAge) == count;
         wait_for("windows with the message", || {
             [&stamped, &by_source, &carried, &headless].iter().all(has_all)
         });
     }
-    assert_eq!([&stamped, &carried].map(|windows| samples(windows, Metric::MessagePeriod)), [0, 2]);
-    let ages = [&stamped, &by_source, &headless].map(|windows| largest(windows, Metric::MessageAge));
+    assert_eq!([&stamped, &carried].map(|windows| windows.total(Metric::MessagePeriod)), [0, 2]);
+    let ages = [&stamped, &by_source, &headless].map(|windows| windows.most(Metric::MessageAge));
     let is_near = |age: f64, expected: f64| (expected..expected + 5000.0).contains(&age);
     assert!(is_near(ages[0], 60_000.0) && is_near(ages[1], 0.0) && is_near(ages[2], 0.0), "{ages:?}");
-    wait_for("slow windows", || slow.lock().unwrap().len() == 2);
-    assert!(slow.lock().unwrap()[0].length >= Duration::from_secs(1), "none is shorter than its period");
-    let lengths = stamped.lock().unwrap().iter().map(|window| window.length).min();
+    wait_for("slow windows", || slow.0.lock().unwrap().len() == 2);
+    assert!(slow.0.lock().unwrap()[0].length >= Duration::from_secs(1), "none is shorter than its period");
+    let lengths = stamped.0.lock().unwrap().iter().map(|window| window.length).min();
     assert!(lengths < Some(Duration::from_millis(500)));
     wait_for("windows on the other topic", || published.all().len() > 2);
     assert!(!published.has(|message| message.measurement_source_name != elsewhere.statistics().source_name()));

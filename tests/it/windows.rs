@@ -35,7 +35,7 @@ fn every_report_has_the_windows_of_the_process() {
         first.statistics().latest().is_none() && first.statistics().watch().borrow().is_none(),
         "no window has ended yet"
     );
-    let watched = sources.map(|source| collect(source.watch()));
+    let watched = sources.map(|source| Windows::collect(source.watch()));
     let listener = executor.create_node("reader").unwrap();
     let diagnosed = Received::<DiagnosticArray>::on(&listener, "/diagnostics");
     let logged = Received::<Log>::on(&listener, "/rosout".keep_last(100).transient_local());
@@ -62,14 +62,14 @@ fn every_report_has_the_windows_of_the_process() {
     };
     reader.read_until("all messages", |metrics| counts(metrics).iter().sum::<f64>() >= 3.0 * MESSAGES as f64);
     assert_eq!(counts(&reader.metrics), [MESSAGES as f64; 3]);
-    assert_eq!(watched.each_ref().map(|windows| samples(windows, Metric::MessageSize)), [MESSAGES; 3]);
+    assert_eq!(watched.each_ref().map(|windows| windows.total(Metric::MessageSize)), [MESSAGES; 3]);
     let totals = statistics.totals().into_iter().map(|topic| (topic.source_name, topic.totals.received));
     let totals: BTreeSet<_> = totals.collect();
     assert_eq!(totals, [0, 1].map(|index: usize| (NAMES[index].into(), MESSAGES)).into());
 
     for message in reader.metrics.iter().filter(|message| message.metric != "clock_offset_ms") {
         let Some(index) = NAMES.iter().position(|name| *name == message.source) else { continue };
-        let windows = watched[index].lock().unwrap();
+        let windows = watched[index].0.lock().unwrap();
         let stop = |window: &WindowStatistics| window.window.stop.as_nanoseconds();
         let window = windows.iter().find(|window| stop(window) == message.stop).unwrap();
         let summary = window.get(message.metric.parse().unwrap()).unwrap();

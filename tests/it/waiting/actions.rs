@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::sync::Mutex;
-
 use rclrs_topic_statistics::{
     StatsActionClient, StatsBeginAcceptedGoal, StatsFeedbackPublisher, StatsGoalClient, StatsRequestedGoal,
 };
