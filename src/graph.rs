@@ -4,7 +4,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
     time::{Duration, Instant},
 };
 
@@ -13,7 +13,7 @@ use rclrs::{
     QoSReliabilityPolicy, TopicEndpointInfo,
 };
 use topic_statistics_core::{
-    incompatible::MatchedQos, record::source, Escaped, Incompatibility, IncompatiblePublisher,
+    incompatible::MatchedQos, mutex::lock, record::source, Escaped, Incompatibility, IncompatiblePublisher,
 };
 
 use crate::transport::middleware_in_use;
@@ -30,9 +30,7 @@ use crate::transport::middleware_in_use;
 pub(crate) struct PublisherCheck {
     node: Weak<NodeState>,
     request: Request,
-    /// The result of the last check. `None` if messages arrive and no publisher is incompatible, as for most
-    /// subscriptions. Also `None` if the topic has no publishers and the executor has not got a task.
-    found: Mutex<Option<Box<Found>>>,
+    found: Mutex<Found>,
 }
 
 /// The result of the last check.
@@ -86,10 +84,6 @@ impl PublisherCheck {
     pub(crate) fn new(node: &Node, request: Request) -> Self {
         Self { node: Arc::downgrade(node), request, found: Mutex::default() }
     }
-
-    fn found(&self) -> MutexGuard<'_, Option<Box<Found>>> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl source::Endpoint for PublisherCheck {
@@ -98,15 +92,13 @@ impl source::Endpoint for PublisherCheck {
     }
 
     fn incompatible(&self) -> Vec<IncompatiblePublisher> {
-        self.found().as_ref().map_or_else(Vec::new, |found| found.incompatible.clone())
+        lock(&self.found).incompatible.clone()
     }
 
     /// Restarts the wait ([`PATIENCE`](Self::PATIENCE)) before publishers are read. This method is called while the
     /// statistics are disabled, because disabled statistics do not see whether messages arrive.
     fn restart(&self) {
-        if let Some(found) = self.found().as_mut() {
-            found.silent_since = None;
-        }
+        lock(&self.found).silent_since = None;
     }
 
     /// Checks the publishers, and appends a warning for each new publisher that cannot serve the subscription. Returns
@@ -115,20 +107,17 @@ impl source::Endpoint for PublisherCheck {
     fn run(&self, has_received: bool, now: Instant, warnings: &mut Vec<String>) -> Option<Instant> {
         // The graph of a dropped node cannot be read.
         let node = self.node.upgrade()?;
-        let mut found = self.found();
-        let has_incompatible = found.as_ref().is_some_and(|found| !found.incompatible.is_empty());
-        if has_received && !has_incompatible {
-            *found = None;
+        let found = &mut *lock(&self.found);
+        if has_received && found.incompatible.is_empty() {
+            *found = Found::default();
             return None;
         }
         let again = Some(now + Self::INTERVAL);
         let Ok(count) = node.count_publishers(&self.request.topic) else { return again };
         if count == 0 {
-            let asked = found.take().filter(|found| found.has_asked);
-            *found = asked.map(|_| Box::new(Found { has_asked: true, ..Found::default() }));
+            *found = Found { has_asked: found.has_asked, ..Found::default() };
             return again;
         }
-        let found = found.get_or_insert_default();
         warnings.extend(found.find_idle_executor(&self.request.topic, &node.fully_qualified_name(), now));
         let is_settled = std::mem::replace(&mut found.count, count) == count;
         let is_too_early = found.read == 0 && now < *found.silent_since.get_or_insert(now) + Self::PATIENCE;

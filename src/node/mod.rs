@@ -172,7 +172,10 @@ impl NodeStatistics {
         let options = options.into();
         options.check()?;
         let node_name = node.fully_qualified_name();
+        #[cfg(feature = "totals_file")]
         let write_totals = totals_writer(&options, &node_name)?;
+        #[cfg(not(feature = "totals_file"))]
+        let write_totals = |_: &Scheduler| None;
 
         // Until the thread starts, this function owns everything that it creates. So an error drops everything.
         let parameters = Parameters::declare(node, &options.statistics)?;
@@ -431,15 +434,6 @@ fn with_parameters(
         log_info!(node.logger(), "Topic statistics are disabled by the parameter {}", parameters::ENABLED);
     }
     (options, parameters.apply_to_expectations(&expectations))
-}
-
-/// Returns a function that writes no file, because the feature `totals_file` is disabled.
-#[cfg(not(feature = "totals_file"))]
-fn totals_writer(
-    _options: &NodeStatisticsOptions,
-    _node: &str,
-) -> Result<impl FnOnce(&Scheduler) -> Option<std::fs::File> + Send + 'static, StatisticsError> {
-    Ok(|_: &Scheduler| None)
 }
 
 /// Returns the function that writes the file of totals when the statistics end.

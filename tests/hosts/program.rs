@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The programs that the tests run on the hosts: each is a process of this test binary.
+//! The programs that the test runs on the hosts: each is a process of this test binary.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::BufRead,
     process::{Command, Stdio},
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rclrs::*;
 use rclrs_topic_statistics::{Metric, NodeStatistics, NodeStatisticsOptions, StatisticsOptions, Totals};
-use ros_env::{
-    sensor_msgs::msg::Imu,
-    std_msgs::msg::String as StringMsg,
-    test_msgs::srv::{BasicTypes, BasicTypes_Request, BasicTypes_Response},
-};
+use ros_env::std_msgs::msg::String as StringMsg;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 use test_support::{network::Host, wait_for, Program, Spinning};
@@ -68,7 +64,7 @@ fn answer_requests(mut answer: impl FnMut(&str) -> Value) {
 }
 
 /// Sends a line to a program that answers requests. Returns its answer.
-pub fn request(program: &mut Program, line: &str) -> Value {
+fn request(program: &mut Program, line: &str) -> Value {
     program.send(line);
     loop {
         let answer = program.read(&format!("answer to {line}"));
@@ -78,7 +74,7 @@ pub fn request(program: &mut Program, line: &str) -> Value {
     }
 }
 
-/// A node that publishes texts with its name and a number on `chatter`, on request or at 50 Hz.
+/// A node that publishes texts with its name and a number on `chatter`, on request.
 pub struct Sender(Program);
 
 impl Sender {
@@ -86,9 +82,8 @@ impl Sender {
         Sender(host.spawn(command("sender", domain, &[("NAME", name)])).into())
     }
 
-    /// Publishes a number of messages, starts publishing (`run`) or stops publishing (`stop`). Returns the number of
-    /// messages published so far.
-    pub fn send(&mut self, number: impl ToString) -> u64 {
+    /// Publishes a number of messages. Returns the number of messages published so far.
+    pub fn send(&mut self, number: u64) -> u64 {
         request(&mut self.0, &number.to_string())["sent"].as_u64().unwrap()
     }
 }
@@ -98,42 +93,18 @@ fn sender() {
     let (executor, node) = node(&name);
     let chatter = node.create_publisher::<StringMsg>(qos("chatter")).unwrap();
     let _spinning = Spinning::start(executor);
-    // Whether the node publishes, and the number of messages published.
-    let state = Arc::new(Mutex::new((false, 0)));
-    let publish = move |sent: &mut u64| {
-        *sent += 1;
-        chatter.publish(StringMsg { data: format!("{name} {sent}") }).unwrap();
-    };
-    std::thread::spawn({
-        let (state, publish, mut next) = (Arc::clone(&state), publish.clone(), Instant::now());
-        move || loop {
-            // The next time does not depend on the present time, so the average rate stays correct if this thread is
-            // late.
-            next += Duration::from_millis(20);
-            std::thread::sleep(next.saturating_duration_since(Instant::now()));
-            let (runs, sent) = &mut *state.lock().unwrap();
-            if *runs {
-                publish(sent);
-            }
+    let mut sent = 0;
+    answer_requests(|number| {
+        for _ in 0..number.parse::<u64>().unwrap() {
+            sent += 1;
+            chatter.publish(StringMsg { data: format!("{name} {sent}") }).unwrap();
+            std::thread::sleep(Duration::from_millis(3));
         }
-    });
-    answer_requests(|line| {
-        match line {
-            "run" => state.lock().unwrap().0 = true,
-            "stop" => state.lock().unwrap().0 = false,
-            number => {
-                for _ in 0..number.parse::<u64>().unwrap() {
-                    publish(&mut state.lock().unwrap().1);
-                    std::thread::sleep(Duration::from_millis(3));
-                }
-            }
-        }
-        json!({ "sent": state.lock().unwrap().1 })
+        json!({ "sent": sent })
     });
 }
 
-/// A node `receiver` that measures all metrics of `imu` and `chatter`, its service `serve`, and its calls of the
-/// service `SERVICE` of its settings at 10 Hz, in windows of half a second.
+/// A node `receiver` that measures all metrics of `chatter`, in windows of half a second.
 pub struct Receiver(pub Program);
 
 /// For each sender, the numbers of its received messages.
@@ -181,25 +152,12 @@ impl Receiver {
 fn receiver() {
     let (executor, node) = node("receiver");
     let windows = StatisticsOptions::new().publish_period(Duration::from_millis(500));
-    let mut options = NodeStatisticsOptions::new()
+    let options = NodeStatisticsOptions::new()
         .statistics(windows.metrics(Metric::OF_SUBSCRIPTIONS))
         .max_event_rate(2.0)
-        .topic_statistics_service(true);
-    if let Some(file) = setting("TOTALS_FILE") {
-        options = options.totals_file(file);
-    }
+        .topic_statistics_service(true)
+        .totals_file(setting("TOTALS_FILE").unwrap());
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
-    let _imu = statistics.create_subscription(qos("imu"), |_: Imu| ()).unwrap();
-    let serve = |_: BasicTypes_Request| BasicTypes_Response::default();
-    let _service = statistics.create_service::<BasicTypes, _>("serve", serve).unwrap();
-    let client = setting("SERVICE").map(|name| statistics.create_client::<BasicTypes>(&name).unwrap());
-    let call = move || {
-        if let Some(client) = client.as_ref().filter(|client| client.service_is_ready().unwrap()) {
-            let ignore = |_: BasicTypes_Response| ();
-            drop(client.call_then(BasicTypes_Request::default(), ignore).unwrap());
-        }
-    };
-    let _timer = node.create_timer_repeating(Duration::from_millis(100), call).unwrap();
     let numbers: Arc<Mutex<(u64, Numbers)>> = Arc::default();
     let to = Arc::clone(&numbers);
     let store = move |message: StringMsg| {

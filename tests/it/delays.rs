@@ -2,6 +2,8 @@
 
 //! The parts of a delay show the cause: the driver, the network or the callback.
 
+use test_support::Metric as Published;
+
 use crate::support::*;
 
 fn is_delayed(milliseconds: f64) -> bool {
@@ -45,4 +47,26 @@ fn the_parts_of_a_delay_show_its_cause() {
     let callback = publish(&[(Duration::ZERO, 1.0), (Duration::ZERO, 0.0)]);
     assert_eq!(late(&callback, parts), [false, lacks_reception, true], "a callback was slow");
     assert!(callback.most(Metric::CallbackDuration) >= 500.0);
+
+    // A process that is stopped receives its messages late.
+    let mut reader = Reader::start(domain());
+    let metrics = format!("metrics:=[header_to_source_ms, {network}]");
+    let listener = Process::start(program("listener"), &["--ros-args", "-p", &metrics], domain());
+    wait_for_subscriptions(&talker, 2);
+    let windows = |read: &[Published]| -> Vec<Published> {
+        windows_of(read, "/listener:/imu", network.name()).cloned().collect()
+    };
+    reader.read_until("windows", |read| !windows(read).is_empty());
+    listener.signal("STOP");
+    (0..10).for_each(|_| talker.publish(imu(Duration::ZERO)).unwrap());
+    thread::sleep(2 * DELAY); // this stop of the process is the fault under test
+    listener.signal("CONT");
+    reader.read_until("messages of the stopped process", |read| {
+        windows(read).iter().map(Published::count).sum::<f64>() == 10.0
+    });
+    let late = |part: Metric| {
+        let windows = reader.windows("/listener:/imu", part.name());
+        is_delayed(windows.iter().map(Published::maximum).fold(f64::NAN, f64::max))
+    };
+    assert_eq!([late(Metric::HeaderToSource), late(network)], [false, true]);
 }
