@@ -161,30 +161,44 @@ pub trait InstrumentCallback<T: Message, Args>: Send + 'static {
     fn instrument(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Self::Subscribed>>;
 }
 
-impl<T, Form, Func> InstrumentCallback<T, (Form,)> for Func
-where
-    T: Message,
-    Form: MessageForm<T>,
-    Func: Fn(Form) + Send + Sync + 'static,
-{
-    type Subscribed = Form::Subscribed;
+/// Implements the trait for callbacks with these arguments.
+macro_rules! callbacks {
+    ($(($($Argument:ty),+): |$message:ident, $info:pat_param| $($passed:ident),+;)+) => {$(
+        impl<T, Form, Func> InstrumentCallback<T, ($($Argument,)+)> for Func
+        where
+            T: Message,
+            Form: MessageForm<T>,
+            Func: Fn($($Argument),+) + Send + Sync + 'static,
+        {
+            type Subscribed = Form::Subscribed;
 
-    fn instrument(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
-        instrument(probe, move |message: Form, _| self(message))
-    }
+            fn instrument(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
+                instrument(probe, move |$message: Form, $info| self($($passed),+))
+            }
+        }
+
+        impl<T, Form, Func, Out> InstrumentAsyncCallback<T, ($($Argument,)+)> for Func
+        where
+            T: Message,
+            Form: MessageForm<T>,
+            Func: FnMut($($Argument),+) -> Out + Send + 'static,
+            Out: Future<Output = ()> + Send + 'static,
+        {
+            type Subscribed = Form::Subscribed;
+
+            fn instrument_async(
+                mut self,
+                probe: Probe<T>,
+            ) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
+                instrument_async(probe, move |$message: Form, $info| self($($passed),+))
+            }
+        }
+    )+};
 }
 
-impl<T, Form, Func> InstrumentCallback<T, (Form, MessageInfo)> for Func
-where
-    T: Message,
-    Form: MessageForm<T>,
-    Func: Fn(Form, MessageInfo) + Send + Sync + 'static,
-{
-    type Subscribed = Form::Subscribed;
-
-    fn instrument(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
-        instrument(probe, self)
-    }
+callbacks! {
+    (Form): |message, _| message;
+    (Form, MessageInfo): |message, info| message, info;
 }
 
 /// The callback runs on the executor's thread, some time after the message was taken.
@@ -216,37 +230,6 @@ pub trait InstrumentAsyncCallback<T: Message, Args>: Send + 'static {
 
     #[doc(hidden)]
     fn instrument_async(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Self::Subscribed>>;
-}
-
-impl<T, Form, Func, Out> InstrumentAsyncCallback<T, (Form,)> for Func
-where
-    T: Message,
-    Form: MessageForm<T>,
-    Func: FnMut(Form) -> Out + Send + 'static,
-    Out: Future<Output = ()> + Send + 'static,
-{
-    type Subscribed = Form::Subscribed;
-
-    fn instrument_async(
-        mut self,
-        probe: Probe<T>,
-    ) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
-        instrument_async(probe, move |message: Form, _| self(message))
-    }
-}
-
-impl<T, Form, Func, Out> InstrumentAsyncCallback<T, (Form, MessageInfo)> for Func
-where
-    T: Message,
-    Form: MessageForm<T>,
-    Func: FnMut(Form, MessageInfo) -> Out + Send + 'static,
-    Out: Future<Output = ()> + Send + 'static,
-{
-    type Subscribed = Form::Subscribed;
-
-    fn instrument_async(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
-        instrument_async(probe, self)
-    }
 }
 
 /// rclrs creates the callback's future when it takes the message. The callback starts when this future is first polled.

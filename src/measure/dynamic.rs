@@ -113,23 +113,3 @@ impl<Scope: WorkScope + 'static> AnySubscription for DynamicSubscription<Scope> 
         Some(self.subscription.structure())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ros_env::{builtin_interfaces::msg::rmw::Time, sensor_msgs, std_msgs};
-
-    const STAMP: Time = Time { sec: 1_790_000_000, nanosec: 123_456_789 };
-
-    #[test]
-    fn the_stamp_of_a_type_with_a_header_and_of_a_header_itself_is_read() {
-        let mut imu = sensor_msgs::msg::rmw::Imu::default();
-        imu.header.stamp = STAMP.clone();
-        let imu = DynamicMessage::convert_from_rmw_message(imu).unwrap();
-        assert_eq!(read_stamp(&imu, stamp::path(imu.structure()).unwrap()), 1_790_000_000_123_456_789);
-
-        let header = std_msgs::msg::rmw::Header { stamp: STAMP, ..Default::default() };
-        let header = DynamicMessage::convert_from_rmw_message(header).unwrap();
-        assert_eq!(read_stamp(&header, stamp::path(header.structure()).unwrap()), 1_790_000_000_123_456_789);
-    }
-}
