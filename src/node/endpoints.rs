@@ -46,6 +46,9 @@ use crate::{
 type Subscribe<'s> =
     dyn FnOnce(SubscriptionOptions<'_>, Arc<Recorder>) -> Result<Arc<dyn AnySubscription>, RclrsError> + 's;
 
+type CreatedSubscription = (SourceHandle, Arc<Recorder>, Arc<dyn AnySubscription>);
+type CreatedPublisher<Publisher, Size> = (Publisher, Option<Size>, SourceHandle, Arc<Windowed<Publications>>);
+
 impl NodeStatistics {
     /// Creates a subscription with statistics, like
     /// [`NodeState::create_subscription`](rclrs::NodeState::create_subscription).
@@ -278,7 +281,7 @@ impl NodeStatistics {
         statistics: StatisticsOptions,
         create: impl FnOnce(PublisherOptions<'a>) -> Result<(String, Publisher), RclrsError>,
         find_size: impl FnOnce() -> Result<Size, String>,
-    ) -> Result<(Publisher, Option<Size>, SourceHandle, Arc<Windowed<Publications>>), StatisticsError> {
+    ) -> Result<CreatedPublisher<Publisher, Size>, StatisticsError> {
         statistics.check(SourceKind::Publisher)?;
         let given = options.topic.to_owned();
         let own = statistics.of_source();
@@ -389,7 +392,7 @@ impl NodeStatistics {
         message_type: Cow<'static, str>,
         (options, statistics): (SubscriptionOptions<'_>, StatisticsOptions),
         subscribe: Box<Subscribe<'_>>,
-    ) -> Result<(SourceHandle, Arc<Recorder>, Arc<dyn AnySubscription>), StatisticsError> {
+    ) -> Result<CreatedSubscription, StatisticsError> {
         statistics.check(SourceKind::Subscription)?;
         let own = statistics.of_source();
         let statistics = statistics.or(&self.options);
