@@ -31,10 +31,8 @@ const PACKAGES: [(&str, &str); 3] = [
     ),
 ];
 
-/// The package that only the feature `interfaces` needs.
 const INTERFACES: &str = "topic_statistics_interfaces";
 
-/// How to install the generator.
 const INSTALL: &str =
     "`cargo install --locked --git https://github.com/rclrs-topic-statistics/rclrs_topic_statistics \
                        ros_interface_crates` installs the generator";
@@ -136,7 +134,6 @@ fn report_left_over(prefixes: &[PathBuf]) {
     }
 }
 
-/// Returns the first prefix that contains this file of the package.
 fn has<'a>(prefixes: &'a [PathBuf], package: &str, file: &str) -> Option<&'a Path> {
     prefixes
         .iter()

@@ -121,7 +121,6 @@ pub enum StatisticsError {
     },
 }
 
-/// Returns the error for an entity of this kind and name that rclrs could not create.
 pub(crate) fn creation_error(
     node: &Node,
     kind: SourceKind,

@@ -4,7 +4,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
     time::{Duration, Instant},
 };
 
@@ -13,7 +13,7 @@ use rclrs::{
     QoSReliabilityPolicy, TopicEndpointInfo,
 };
 use topic_statistics_core::{
-    incompatible::MatchedQos, record::source, Escaped, Incompatibility, IncompatiblePublisher,
+    incompatible::MatchedQos, mutex::lock, record::source, Escaped, Incompatibility, IncompatiblePublisher,
 };
 
 use crate::transport::middleware_in_use;
@@ -30,9 +30,7 @@ use crate::transport::middleware_in_use;
 pub(crate) struct PublisherCheck {
     node: Weak<NodeState>,
     request: Request,
-    /// The result of the last check. `None` if messages arrive and no publisher is incompatible, as for most
-    /// subscriptions. Also `None` if the topic has no publishers and the executor has not got a task.
-    found: Mutex<Option<Box<Found>>>,
+    found: Mutex<Found>,
 }
 
 /// The result of the last check.
@@ -86,10 +84,6 @@ impl PublisherCheck {
     pub(crate) fn new(node: &Node, request: Request) -> Self {
         Self { node: Arc::downgrade(node), request, found: Mutex::default() }
     }
-
-    fn found(&self) -> MutexGuard<'_, Option<Box<Found>>> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl source::Endpoint for PublisherCheck {
@@ -97,17 +91,14 @@ impl source::Endpoint for PublisherCheck {
         &self.request.topic
     }
 
-    /// Returns the incompatible publishers that the last check found.
     fn incompatible(&self) -> Vec<IncompatiblePublisher> {
-        self.found().as_ref().map_or_else(Vec::new, |found| found.incompatible.clone())
+        lock(&self.found).incompatible.clone()
     }
 
     /// Restarts the wait ([`PATIENCE`](Self::PATIENCE)) before publishers are read. This method is called while the
     /// statistics are disabled, because disabled statistics do not see whether messages arrive.
     fn restart(&self) {
-        if let Some(found) = self.found().as_mut() {
-            found.silent_since = None;
-        }
+        lock(&self.found).silent_since = None;
     }
 
     /// Checks the publishers, and appends a warning for each new publisher that cannot serve the subscription. Returns
@@ -116,20 +107,17 @@ impl source::Endpoint for PublisherCheck {
     fn run(&self, has_received: bool, now: Instant, warnings: &mut Vec<String>) -> Option<Instant> {
         // The graph of a dropped node cannot be read.
         let node = self.node.upgrade()?;
-        let mut found = self.found();
-        let has_incompatible = found.as_ref().is_some_and(|found| !found.incompatible.is_empty());
-        if has_received && !has_incompatible {
-            *found = None;
+        let found = &mut *lock(&self.found);
+        if has_received && found.incompatible.is_empty() {
+            *found = Found::default();
             return None;
         }
         let again = Some(now + Self::INTERVAL);
         let Ok(count) = node.count_publishers(&self.request.topic) else { return again };
         if count == 0 {
-            let asked = found.take().filter(|found| found.has_asked);
-            *found = asked.map(|_| Box::new(Found { has_asked: true, ..Found::default() }));
+            *found = Found { has_asked: found.has_asked, ..Found::default() };
             return again;
         }
-        let found = found.get_or_insert_default();
         warnings.extend(found.find_idle_executor(&self.request.topic, &node.fully_qualified_name(), now));
         let is_settled = std::mem::replace(&mut found.count, count) == count;
         let is_too_early = found.read == 0 && now < *found.silent_since.get_or_insert(now) + Self::PATIENCE;
@@ -157,27 +145,7 @@ pub(crate) struct Request {
     pub(crate) topic: Box<str>,
     /// The message type, as `package/msg/Name`.
     pub(crate) message_type: Cow<'static, str>,
-    pub(crate) qos: RequestedQos,
-}
-
-/// The QoS policies that a publisher has to offer. Other policies are not stored, to save memory, because this value
-/// lives as long as the subscription.
-#[derive(Clone)]
-pub(crate) struct RequestedQos {
-    reliability: QoSReliabilityPolicy,
-    durability: QoSDurabilityPolicy,
-    liveliness: QoSLivelinessPolicy,
-    /// The deadline and the liveliness lease. `None` if both durations are infinite, as in most subscriptions.
-    limits: Option<Box<[QoSDuration; 2]>>,
-}
-
-impl From<QoSProfile> for RequestedQos {
-    fn from(qos: QoSProfile) -> Self {
-        let QoSProfile { reliability, durability, deadline, liveliness, liveliness_lease, .. } = qos;
-        let limits = [deadline, liveliness_lease];
-        let is_limited = limits.iter().any(|limit| matches!(limit, QoSDuration::Custom(_)));
-        Self { reliability, durability, liveliness, limits: is_limited.then(|| Box::new(limits)) }
-    }
+    pub(crate) qos: MatchedQos,
 }
 
 impl Request {
@@ -196,45 +164,34 @@ impl Request {
     }
 
     fn reasons(&self, publisher: TopicEndpointInfo, matches_qos: bool) -> Vec<Incompatibility> {
-        let QoSProfile { reliability, durability, deadline, liveliness, liveliness_lease, .. } =
-            publisher.qos_profile;
-        let offered = matched(reliability, durability, liveliness, [deadline, liveliness_lease]);
-        let RequestedQos { reliability, durability, liveliness, limits } = &self.qos;
-        let limits = limits.as_deref().copied().unwrap_or([QoSDuration::Infinite; 2]);
-        let requested = matched(*reliability, *durability, *liveliness, limits);
         let message_type = (*publisher.topic_type != *self.message_type).then(|| Incompatibility::Type {
             offered: publisher.topic_type,
             requested: self.message_type.to_string(),
         });
-        let of_qos = if matches_qos { offered.reasons(&requested) } else { vec![] };
-        message_type.into_iter().chain(of_qos).collect()
+        let of_qos = matches_qos.then(|| matched(&publisher.qos_profile).reasons(&self.qos));
+        message_type.into_iter().chain(of_qos.into_iter().flatten()).collect()
     }
 }
 
-/// Returns the policies as the core compares them. `limits` are the deadline and the liveliness lease.
-fn matched(
-    reliability: QoSReliabilityPolicy,
-    durability: QoSDurabilityPolicy,
-    liveliness: QoSLivelinessPolicy,
-    limits: [QoSDuration; 2],
-) -> MatchedQos {
-    let [deadline, lease] = limits.map(|limit| match limit {
+/// Returns the policies that the core compares.
+pub(crate) fn matched(qos: &QoSProfile) -> MatchedQos {
+    let [deadline, lease] = [qos.deadline, qos.liveliness_lease].map(|limit| match limit {
         QoSDuration::Infinite => Some(None),
         QoSDuration::Custom(duration) => Some(Some(duration)),
         _ => None,
     });
     MatchedQos {
-        is_reliable: match reliability {
+        is_reliable: match qos.reliability {
             QoSReliabilityPolicy::Reliable => Some(true),
             QoSReliabilityPolicy::BestEffort => Some(false),
             _ => None,
         },
-        is_transient_local: match durability {
+        is_transient_local: match qos.durability {
             QoSDurabilityPolicy::TransientLocal => Some(true),
             QoSDurabilityPolicy::Volatile => Some(false),
             _ => None,
         },
-        is_manual: match liveliness {
+        is_manual: match qos.liveliness {
             QoSLivelinessPolicy::ManualByTopic => Some(true),
             QoSLivelinessPolicy::Automatic => Some(false),
             _ => None,
@@ -253,15 +210,14 @@ mod tests {
 
     const IMU: &str = "sensor_msgs/msg/Imu";
 
-    fn reasons(offered: QoSProfile, requested: QoSProfile) -> Vec<Incompatibility> {
-        let request = Request { topic: "/imu".into(), message_type: IMU.into(), qos: requested.into() };
-        request.reasons(publisher(IMU, offered), true)
+    fn request(requested: QoSProfile) -> Request {
+        Request { topic: "/imu".into(), message_type: IMU.into(), qos: matched(&requested) }
     }
 
     fn publisher(topic_type: &str, offered: QoSProfile) -> TopicEndpointInfo {
         TopicEndpointInfo {
             node_name: "driver".to_owned(),
-            node_namespace: "/".to_owned(),
+            node_namespace: "/robot".to_owned(),
             topic_type: topic_type.to_owned(),
             qos_profile: offered,
         }
@@ -277,81 +233,58 @@ mod tests {
         }
     }
 
-    #[test]
-    fn best_effort_does_not_serve_reliable_and_all_else_goes() {
-        let table = [
-            (qos().best_effort(), qos().best_effort(), vec![]),
-            (qos().best_effort(), qos().reliable(), vec![Incompatibility::Reliability]),
-            (qos().reliable(), qos().best_effort(), vec![]),
-            (qos().reliable(), qos().reliable(), vec![]),
-        ];
-        for (offered, requested, expected) in table {
-            assert_eq!(reasons(offered, requested), expected, "{offered:?} {requested:?}");
-        }
-    }
-
-    #[test]
-    fn volatile_does_not_serve_transient_local_and_all_else_goes() {
-        let table = [
-            (qos().volatile(), qos().volatile(), vec![]),
-            (qos().volatile(), qos().transient_local(), vec![Incompatibility::Durability]),
-            (qos().transient_local(), qos().volatile(), vec![]),
-            (qos().transient_local(), qos().transient_local(), vec![]),
-        ];
-        for (offered, requested, expected) in table {
-            assert_eq!(reasons(offered, requested), expected, "{offered:?} {requested:?}");
-        }
-    }
-
-    #[test]
-    fn a_longer_deadline_or_lease_than_requested_does_not_serve() {
-        let [x, y] = [Duration::from_millis(100), Duration::from_millis(200)];
-        let deadline = |duration| qos().deadline_duration(duration);
-        let lease = |duration| qos().liveliness_lease_duration(duration);
-        type Make = fn(Option<Duration>, Duration) -> Incompatibility;
-        let is_deadline: Make = |offered, requested| Incompatibility::Deadline { offered, requested };
-        let is_lease: Make = |offered, requested| Incompatibility::LivelinessLease { offered, requested };
-        let with: [(&dyn Fn(Duration) -> QoSProfile, Make); 2] =
-            [(&deadline, is_deadline), (&lease, is_lease)];
-        for (with, reason) in with {
-            assert_eq!(reasons(qos(), qos()), []);
-            assert_eq!(reasons(qos(), with(x)), [reason(None, x)], "not set means infinite");
-            assert_eq!(reasons(with(x), qos()), []);
-            assert_eq!(reasons(with(x), with(x)), []);
-            assert_eq!(reasons(with(x), with(y)), []);
-            assert_eq!(reasons(with(y), with(x)), [reason(Some(y), x)]);
-        }
-    }
-
-    #[test]
-    fn automatic_liveliness_does_not_serve_manual_by_topic_and_all_else_goes() {
-        let manual = QoSProfile { liveliness: QoSLivelinessPolicy::ManualByTopic, ..qos() };
-        assert_eq!(reasons(qos(), qos()), []);
-        assert_eq!(reasons(qos(), manual), [Incompatibility::Liveliness]);
-        assert_eq!(reasons(manual, qos()), []);
-        assert_eq!(reasons(manual, manual), []);
-    }
-
-    #[test]
-    fn what_is_not_known_is_not_reported() {
-        let unknown = QoSProfile::system_default();
-        let strict = QoSProfile { liveliness: QoSLivelinessPolicy::ManualByTopic, ..qos() }
+    /// A QoS in which each policy is the one that the fewest publishers serve.
+    fn strict() -> QoSProfile {
+        QoSProfile { liveliness: QoSLivelinessPolicy::ManualByTopic, ..qos() }
             .reliable()
             .transient_local()
             .deadline_duration(Duration::from_millis(1))
-            .liveliness_lease_duration(Duration::from_millis(1));
-        assert_eq!(reasons(unknown, strict), []);
-        assert_eq!(reasons(strict, unknown), []);
+            .liveliness_lease_duration(Duration::from_millis(1))
+    }
+
+    #[test]
+    fn a_policy_weaker_than_requested_does_not_serve_and_all_else_goes() {
+        use Incompatibility::{Deadline, Durability, Liveliness, LivelinessLease, Reliability};
+        let [x, y] = [Duration::from_millis(100), Duration::from_millis(200)];
+        let manual = QoSProfile { liveliness: QoSLivelinessPolicy::ManualByTopic, ..qos() };
+        let (deadline, lease) =
+            (|limit| qos().deadline_duration(limit), |limit| qos().liveliness_lease_duration(limit));
+        let unknown = QoSProfile::system_default();
+        for (offered, requested, expected) in [
+            (qos().best_effort(), qos().best_effort(), vec![]),
+            (qos().best_effort(), qos().reliable(), vec![Reliability]),
+            (qos().reliable(), qos().best_effort(), vec![]),
+            (qos().reliable(), qos().reliable(), vec![]),
+            (qos().volatile(), qos().volatile(), vec![]),
+            (qos().volatile(), qos().transient_local(), vec![Durability]),
+            (qos().transient_local(), qos().volatile(), vec![]),
+            (qos().transient_local(), qos().transient_local(), vec![]),
+            (qos(), deadline(x), vec![Deadline { offered: None, requested: x }]), // not set means infinite
+            (deadline(x), qos(), vec![]),
+            (deadline(x), deadline(x), vec![]),
+            (deadline(x), deadline(y), vec![]),
+            (deadline(y), deadline(x), vec![Deadline { offered: Some(y), requested: x }]),
+            (qos(), lease(x), vec![LivelinessLease { offered: None, requested: x }]),
+            (lease(x), qos(), vec![]),
+            (lease(x), lease(x), vec![]),
+            (lease(x), lease(y), vec![]),
+            (lease(y), lease(x), vec![LivelinessLease { offered: Some(y), requested: x }]),
+            (qos(), qos(), vec![]),
+            (qos(), manual, vec![Liveliness]),
+            (manual, qos(), vec![]),
+            (manual, manual, vec![]),
+            // What is not known is not reported.
+            (unknown, strict(), vec![]),
+            (strict(), unknown, vec![]),
+        ] {
+            let reasons = request(requested).reasons(publisher(IMU, offered), true);
+            assert_eq!(reasons, expected, "{offered:?} {requested:?}");
+        }
     }
 
     #[test]
     fn where_qos_need_not_match_only_the_type_is_a_reason() {
-        let strict = QoSProfile { liveliness: QoSLivelinessPolicy::ManualByTopic, ..qos() }
-            .reliable()
-            .transient_local()
-            .deadline_duration(Duration::from_millis(1))
-            .liveliness_lease_duration(Duration::from_millis(1));
-        let request = Request { topic: "/imu".into(), message_type: IMU.into(), qos: strict.into() };
+        let request = request(strict());
         let other_type =
             Incompatibility::Type { offered: "std_msgs/msg/String".to_owned(), requested: IMU.to_owned() };
         for middleware in &MIDDLEWARES {
@@ -367,6 +300,8 @@ mod tests {
             );
             assert_eq!(reasons("std_msgs/msg/String")[0], other_type, "{}", middleware.transport.name);
         }
+        let incompatible = request.incompatible(vec![publisher("std_msgs/msg/String", qos())], false);
+        assert_eq!((&*incompatible[0].node, &*incompatible[0].topic), ("/robot/driver", "/imu"));
     }
 
     #[test]
@@ -376,8 +311,7 @@ mod tests {
             let publisher = node.create_publisher::<ros_env::sensor_msgs::msg::Imu>(name).unwrap();
             let topic = publisher.topic_name();
             test_support::wait_for("publisher", || node.count_publishers(&topic).unwrap() == 1);
-            let request = Request { topic: (*topic).into(), message_type: IMU.into(), qos: qos().into() };
-            let check = PublisherCheck::new(&node, request);
+            let check = PublisherCheck::new(&node, Request { topic: (*topic).into(), ..request(qos()) });
             let start = Instant::now();
             let run = |seconds: std::ops::Range<u64>| {
                 let mut warnings = vec![];
@@ -417,8 +351,7 @@ mod tests {
             test_support::wait_for("publishers", || node.count_publishers("/imu").unwrap() == count);
             publishers
         };
-        let request =
-            Request { topic: "/imu".into(), message_type: "other_msgs/msg/Imu".into(), qos: qos().into() };
+        let request = Request { message_type: "other_msgs/msg/Imu".into(), ..request(qos()) };
         let (check, start) = (PublisherCheck::new(&node, request), Instant::now());
         let reported = |seconds: std::ops::Range<u64>| {
             let mut warnings = vec![];
@@ -435,22 +368,5 @@ mod tests {
         assert_eq!((reported(100..102), check.incompatible().len()), (0, 0), "the publisher has left");
         let _again = create(1);
         assert_eq!([reported(102..117), reported(117..150)], [0, 1]);
-    }
-
-    #[test]
-    fn another_type_is_named_with_both() {
-        let request = Request { topic: "/ns/imu".into(), message_type: IMU.into(), qos: qos().into() };
-        let publisher = TopicEndpointInfo {
-            node_name: "driver".to_owned(),
-            node_namespace: "/ns".to_owned(),
-            topic_type: "std_msgs/msg/String".to_owned(),
-            qos_profile: qos(),
-        };
-        let incompatible = request.incompatible(vec![publisher], false);
-        assert_eq!(
-            incompatible[0].to_string(),
-            "Nothing is received from /ns/driver on /ns/imu: it publishes std_msgs/msg/String, and this \
-             subscription is of sensor_msgs/msg/Imu; one of them has the wrong topic or type"
-        );
     }
 }

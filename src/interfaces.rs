@@ -16,8 +16,8 @@ pub(crate) use shim::{diagnostic_msgs, statistics_msgs};
 /// The stubs compile, but never run, because no program links without ROS.
 #[cfg(feature = "use_ros_shim")]
 mod shim {
-    macro_rules! message {
-        ($name:ident, $type_name:literal, { $($field:ident: $type:ty,)* }) => {
+    macro_rules! messages {
+        ($($type_name:literal: $name:ident { $($field:ident: $type:ty),* })+) => {$(
             #[derive(Clone, Debug, Default, PartialEq, PartialOrd)]
             pub struct $name {
                 $(pub $field: $type,)*
@@ -42,32 +42,23 @@ mod shim {
                     unimplemented!("built with `use_ros_shim`")
                 }
             }
-        };
+        )+};
     }
 
     pub(crate) mod diagnostic_msgs {
         pub(crate) mod msg {
             use ros_env::builtin_interfaces::msg::Time;
 
-            message!(Header, "std_msgs/msg/Header", {
-                stamp: Time,
-                frame_id: String,
-            });
-            message!(KeyValue, "diagnostic_msgs/msg/KeyValue", {
-                key: String,
-                value: String,
-            });
-            message!(DiagnosticStatus, "diagnostic_msgs/msg/DiagnosticStatus", {
-                level: u8,
-                name: String,
-                message: String,
-                hardware_id: String,
-                values: Vec<KeyValue>,
-            });
-            message!(DiagnosticArray, "diagnostic_msgs/msg/DiagnosticArray", {
-                header: Header,
-                status: Vec<DiagnosticStatus>,
-            });
+            messages! {
+                "std_msgs/msg/Header": Header { stamp: Time, frame_id: String }
+                "diagnostic_msgs/msg/KeyValue": KeyValue { key: String, value: String }
+                "diagnostic_msgs/msg/DiagnosticStatus": DiagnosticStatus {
+                    level: u8, name: String, message: String, hardware_id: String, values: Vec<KeyValue>
+                }
+                "diagnostic_msgs/msg/DiagnosticArray": DiagnosticArray {
+                    header: Header, status: Vec<DiagnosticStatus>
+                }
+            }
         }
     }
 
@@ -75,18 +66,13 @@ mod shim {
         pub(crate) mod msg {
             use ros_env::builtin_interfaces::msg::Time;
 
-            message!(StatisticDataPoint, "statistics_msgs/msg/StatisticDataPoint", {
-                data_type: u8,
-                data: f64,
-            });
-            message!(MetricsMessage, "statistics_msgs/msg/MetricsMessage", {
-                measurement_source_name: String,
-                metrics_source: String,
-                unit: String,
-                window_start: Time,
-                window_stop: Time,
-                statistics: Vec<StatisticDataPoint>,
-            });
+            messages! {
+                "statistics_msgs/msg/StatisticDataPoint": StatisticDataPoint { data_type: u8, data: f64 }
+                "statistics_msgs/msg/MetricsMessage": MetricsMessage {
+                    measurement_source_name: String, metrics_source: String, unit: String,
+                    window_start: Time, window_stop: Time, statistics: Vec<StatisticDataPoint>
+                }
+            }
 
             pub(crate) struct StatisticDataType;
 
@@ -106,56 +92,31 @@ mod shim {
         pub(crate) mod msg {
             use ros_env::builtin_interfaces::msg::Time;
 
-            message!(MessagesLostEventTopicStat, "topic_statistics_interfaces/msg/MessagesLostEventTopicStat", {
-                topic_name: String,
-                messages_lost: u64,
-            });
-            message!(MessagesLostEvent, "topic_statistics_interfaces/msg/MessagesLostEvent", {
-                node_name: String,
-                messages_lost_statistics: Vec<MessagesLostEventTopicStat>,
-            });
-            message!(MetricTotals, "topic_statistics_interfaces/msg/MetricTotals", {
-                metrics_source: String,
-                unit: String,
-                count: u64,
-                p50: f64,
-                p99: f64,
-                maximum: f64,
-            });
-            message!(MetricsDistribution, "topic_statistics_interfaces/msg/MetricsDistribution", {
-                measurement_source_name: String,
-                metrics_source: String,
-                unit: String,
-                window_start: Time,
-                window_stop: Time,
-                count: u64,
-                sum: f64,
-                minimum: f64,
-                maximum: f64,
-                scale: i32,
-                zero_threshold: f64,
-                zero_count: u64,
-                positive_offset: i32,
-                positive_counts: Vec<u64>,
-                negative_offset: i32,
-                negative_counts: Vec<u64>,
-                p50: f64,
-                p90: f64,
-                p99: f64,
-                p99_9: f64,
-            });
-            message!(TopicStatistics, "topic_statistics_interfaces/msg/TopicStatistics", {
-                topic_name: String,
-                measurement_source_name: String,
-                messages_received: u64,
-                messages_lost: u64,
-                messages_out_of_order: u64,
-                bytes_received: u64,
-                messages_rate: f64,
-                first_message: Time,
-                last_message: Time,
-                metrics: Vec<MetricTotals>,
-            });
+            messages! {
+                "topic_statistics_interfaces/msg/MessagesLostEventTopicStat": MessagesLostEventTopicStat {
+                    topic_name: String, messages_lost: u64
+                }
+                "topic_statistics_interfaces/msg/MessagesLostEvent": MessagesLostEvent {
+                    node_name: String, messages_lost_statistics: Vec<MessagesLostEventTopicStat>
+                }
+                "topic_statistics_interfaces/msg/MetricTotals": MetricTotals {
+                    metrics_source: String, unit: String, count: u64, p50: f64, p99: f64, maximum: f64
+                }
+                "topic_statistics_interfaces/msg/MetricsDistribution": MetricsDistribution {
+                    measurement_source_name: String, metrics_source: String, unit: String,
+                    window_start: Time, window_stop: Time,
+                    count: u64, sum: f64, minimum: f64, maximum: f64,
+                    scale: i32, zero_threshold: f64, zero_count: u64,
+                    positive_offset: i32, positive_counts: Vec<u64>,
+                    negative_offset: i32, negative_counts: Vec<u64>,
+                    p50: f64, p90: f64, p99: f64, p99_9: f64
+                }
+                "topic_statistics_interfaces/msg/TopicStatistics": TopicStatistics {
+                    topic_name: String, measurement_source_name: String,
+                    messages_received: u64, messages_lost: u64, messages_out_of_order: u64, bytes_received: u64,
+                    messages_rate: f64, first_message: Time, last_message: Time, metrics: Vec<MetricTotals>
+                }
+            }
 
             impl TopicStatistics {
                 pub(crate) const UNKNOWN: u64 = u64::MAX;
@@ -165,15 +126,12 @@ mod shim {
         pub(crate) mod srv {
             use super::msg::TopicStatistics;
 
-            message!(
-                GetTopicStatistics_Request,
-                "topic_statistics_interfaces/srv/GetTopicStatistics_Request",
-                {}
-            );
-            message!(GetTopicStatistics_Response, "topic_statistics_interfaces/srv/GetTopicStatistics_Response", {
-                node_name: String,
-                topic_statistics: Vec<TopicStatistics>,
-            });
+            messages! {
+                "topic_statistics_interfaces/srv/GetTopicStatistics_Request": GetTopicStatistics_Request {}
+                "topic_statistics_interfaces/srv/GetTopicStatistics_Response": GetTopicStatistics_Response {
+                    node_name: String, topic_statistics: Vec<TopicStatistics>
+                }
+            }
 
             pub(crate) struct GetTopicStatistics;
 

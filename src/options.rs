@@ -176,7 +176,6 @@ impl StatisticsOptions {
         Self { expectations: Some(expectations), ..self }
     }
 
-    /// Returns these options, with `defaults` for values that are not set.
     pub(crate) fn or(self, defaults: &Self) -> Self {
         let defaults = defaults.clone();
         Self {
@@ -211,7 +210,6 @@ impl StatisticsOptions {
         defaults
     }
 
-    /// Returns the options for the recorder of a subscription's messages.
     pub(crate) fn recorder(&self) -> RecorderOptions {
         let options = RecorderOptions::new()
             .age_source(self.age_source.unwrap_or_default())
@@ -222,25 +220,16 @@ impl StatisticsOptions {
         }
     }
 
-    /// Returns whether distributions are collected.
     pub(crate) fn has_distributions(&self) -> bool {
         self.distributions.unwrap_or(false)
     }
 
-    /// The topic on which the windows are published.
     pub(crate) fn publisher_topic(&self) -> &str {
         self.publish_topic.as_deref().unwrap_or(Self::PUBLISH_TOPIC)
     }
 
-    /// Returns whether windows are published.
     pub(crate) fn publishes(&self) -> bool {
         self.publish.unwrap_or(true)
-    }
-
-    /// Errors if a condition is about a quantity that sources of this kind cannot measure.
-    fn check_expectations(&self, kind: SourceKind) -> Result<(), StatisticsError> {
-        let checked = self.expectations.as_ref().map_or(Ok(()), |expectations| expectations.check(kind));
-        checked.map_err(|(condition, reason)| StatisticsError::InvalidExpectation { condition, reason })
     }
 
     /// Errors if a condition needs a header stamp. Call this method for a message type without a header stamp, with the
@@ -266,7 +255,8 @@ impl StatisticsOptions {
         }
     }
 
-    /// Errors if a value is out of range, or if sources of this kind do not have one of the options.
+    /// Errors if a value is out of range, or if sources of this kind do not have one of the options or cannot measure
+    /// the quantity of a condition.
     pub(crate) fn check(&self, kind: SourceKind) -> Result<(), StatisticsError> {
         if let Some(period) = self.publish_period {
             check_period(period)?;
@@ -277,7 +267,8 @@ impl StatisticsOptions {
         if self.age_source.is_some() && kind != SourceKind::Subscription {
             return Err(StatisticsError::UnsupportedOption { kind, option: "age_source" });
         }
-        self.check_expectations(kind)?;
+        let checked = self.expectations.as_ref().map_or(Ok(()), |expectations| expectations.check(kind));
+        checked.map_err(|(condition, reason)| StatisticsError::InvalidExpectation { condition, reason })?;
         match &self.source_name {
             Some(SourceName::Custom(name)) if name.is_empty() => Err(StatisticsError::EmptySourceName),
             _ => Ok(()),
@@ -300,7 +291,7 @@ impl StatisticsOptions {
 pub struct NodeStatisticsOptions {
     pub(crate) statistics: StatisticsOptions,
     pub(crate) log_table: bool,
-    #[cfg(feature = "interfaces")]
+    /// In Hz; 0 disables the events.
     pub(crate) max_event_rate: f64,
     #[cfg(feature = "interfaces")]
     pub(crate) service: bool,
@@ -317,8 +308,7 @@ impl Default for NodeStatisticsOptions {
         Self {
             statistics: StatisticsOptions::default(),
             log_table: false,
-            #[cfg(feature = "interfaces")]
-            max_event_rate: 1.0,
+            max_event_rate: if cfg!(feature = "interfaces") { 1.0 } else { 0.0 },
             #[cfg(feature = "interfaces")]
             service: false,
             diagnostics: true,
@@ -418,7 +408,6 @@ impl NodeStatisticsOptions {
         Self { expectation_file: Some(file), ..self }
     }
 
-    /// Returns whether there is a file of expectations.
     pub(crate) fn has_expectation_file(&self) -> bool {
         #[cfg(feature = "expectation_file")]
         return self.expectation_file.is_some();
@@ -426,34 +415,19 @@ impl NodeStatisticsOptions {
         false
     }
 
-    /// Errors if a value is out of range.
     pub(crate) fn check(&self) -> Result<(), StatisticsError> {
         #[cfg(feature = "interfaces")]
-        // This check also refuses NaN, which no range contains.
-        if !(self.max_event_rate == 0.0
-            || (LOWEST_EVENT_RATE..=HIGHEST_EVENT_RATE).contains(&self.max_event_rate))
-        {
+        // This check also refuses NaN, which no range contains. The lowest rate is about one event per day.
+        if !(self.max_event_rate == 0.0 || (1e-5..=1000.0).contains(&self.max_event_rate)) {
             return Err(StatisticsError::InvalidEventRate { rate: self.max_event_rate });
         }
         self.statistics.check(SourceKind::Subscription)
     }
 }
 
-/// The lowest rate of events in Hz: about one event per day.
-#[cfg(feature = "interfaces")]
-const LOWEST_EVENT_RATE: f64 = 1e-5;
-/// The highest rate of events in Hz.
-#[cfg(feature = "interfaces")]
-const HIGHEST_EVENT_RATE: f64 = 1000.0;
-
-/// The shortest possible length of a window.
-pub(crate) const SHORTEST_PERIOD: Duration = Duration::from_millis(1);
-/// The longest possible length of a window: one day.
-pub(crate) const LONGEST_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Errors if a publish period is out of range.
 pub(crate) fn check_period(period: Duration) -> Result<Duration, StatisticsError> {
-    if (SHORTEST_PERIOD..=LONGEST_PERIOD).contains(&period) {
+    let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(24 * 60 * 60));
+    if (shortest..=longest).contains(&period) {
         Ok(period)
     } else {
         Err(StatisticsError::InvalidPublishPeriod { period })

@@ -13,8 +13,6 @@ use topic_statistics_core::record::{
     windowed::Windowed,
 };
 
-#[cfg(feature = "interfaces")]
-use crate::{interfaces::topic_statistics_interfaces::msg::MessagesLostEvent, report::loss_events};
 pub use crate::{
     measure::probe::Probe,
     node::parameters::Parameters,
@@ -26,8 +24,7 @@ pub use crate::{
 };
 use crate::{
     measure::{size::SerializedSize, stamp::StampField},
-    Counter, Metric, NodeStatisticsOptions, SourceName, StatisticsError, StatisticsOptions, StatisticsState,
-    Stopwatch,
+    Counter, StatisticsOptions, StatisticsState, Stopwatch,
 };
 
 /// Returns the probe that the callback of a subscription calls. The probe also reads message sizes, if the encoding is
@@ -46,12 +43,6 @@ pub fn counter(source: SourceHandle, count: Count) -> Counter {
     Counter::new(source, count)
 }
 
-/// Converts lost messages to an event message.
-#[cfg(feature = "interfaces")]
-pub fn loss_event(lost: &topic_statistics_core::schedule::losses::MessagesLost) -> MessagesLostEvent {
-    loss_events::message(lost)
-}
-
 /// Returns the text of a file of totals.
 #[cfg(feature = "totals_file")]
 pub fn render_totals(node: &str, totals: &[crate::TopicTotals], written_at: i64) -> String {
@@ -67,10 +58,6 @@ pub struct Values {
     pub publish_period: Option<Duration>,
     /// The topic on which windows are published.
     pub publish_topic: String,
-    /// The name of the source.
-    pub source_name: Option<SourceName>,
-    /// The metrics.
-    pub metrics: Option<Vec<Metric>>,
 }
 
 impl From<&StatisticsOptions> for Values {
@@ -79,20 +66,6 @@ impl From<&StatisticsOptions> for Values {
             state: options.state,
             publish_period: options.publish_period,
             publish_topic: options.publisher_topic().to_owned(),
-            source_name: options.source_name.clone(),
-            metrics: options.metrics.clone(),
         }
     }
-}
-
-/// # Errors
-///
-/// Errors if a value is out of range.
-pub fn check(options: &NodeStatisticsOptions) -> Result<(), StatisticsError> {
-    options.check()
-}
-
-/// Returns the options of a source, completed with the options of its node.
-pub fn with_defaults(options: StatisticsOptions, of_node: &StatisticsOptions) -> StatisticsOptions {
-    options.or(of_node)
 }

@@ -70,7 +70,6 @@ pub struct StatsExecutor {
     is_spinning: bool,
 }
 
-/// A change of the workers.
 enum Change {
     /// The wait set of a new worker.
     New(Runner),
@@ -272,7 +271,6 @@ impl ExecutorRuntime for StatsExecutor {
     }
 }
 
-/// The channel through which rclrs creates workers.
 struct Channel {
     shared: Arc<Shared>,
     change: Sender<Change>,
@@ -306,7 +304,6 @@ impl ExecutorChannel for Channel {
     }
 }
 
-/// The channel through which rclrs adds primitives and tasks to a scope.
 struct Worker {
     shared: Arc<Shared>,
     inputs: Inputs,

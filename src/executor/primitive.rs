@@ -14,7 +14,6 @@ use topic_statistics_core::{
     CallbackKind, ExecutorCallback,
 };
 
-/// `RCL_RET_OK`.
 const OK: i32 = 0;
 
 /// The value `RCL_STEADY_TIME` of `rcl_clock_type_t`.
@@ -37,7 +36,6 @@ extern "C" {
 #[repr(C)]
 struct ClockType(u32);
 
-/// The properties of a primitive that the executor needs.
 #[derive(Clone, Copy)]
 pub(super) struct Primitive {
     pub(super) callback: CallbackId,
@@ -85,7 +83,6 @@ fn pointer<T>(handle: &T) -> *const c_void {
     ptr::from_ref(handle).cast()
 }
 
-/// Returns the kind and the name of a primitive. `handle` contains the guard of rclrs's mutex.
 fn describe(handle: &RclPrimitiveHandle<'_>) -> (CallbackKind, String) {
     // SAFETY: The handle of a primitive is a valid rcl entity of the type that the function takes.
     let name = unsafe {
@@ -129,7 +126,6 @@ fn period(timer: *const c_void) -> String {
     }
 }
 
-/// Returns whether a valid timer is on the steady clock.
 fn is_steady(timer: *const c_void) -> bool {
     let mut clock = ptr::null();
     // SAFETY: The caller has a valid timer. The second argument is a valid place for a pointer.

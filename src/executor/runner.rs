@@ -28,14 +28,12 @@ use super::{
     task::{taking, Shared, LOGGER},
 };
 
-/// An item that other threads send to a wait set.
 pub(super) enum Input {
     Waitable(Waitable),
     /// A function to run with the worker's payload, and the time (monotonic, ns) at which the function was sent.
     Task(PayloadTask, i64),
 }
 
-/// The conditions under which a wait set stops.
 pub(super) struct Conditions {
     pub(super) only_next_available_work: bool,
     pub(super) stop_time: Option<Instant>,

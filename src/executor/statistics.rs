@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::sync::Arc;
+use std::sync::{atomic::Ordering, Arc};
 
 use rclrs::Node;
 use topic_statistics_core::record::source::WindowedCollector;
@@ -19,7 +19,6 @@ pub(crate) struct ExecutorStatistics {
 pub(crate) struct Claimed(Arc<Measured>);
 
 impl Claimed {
-    /// Returns the collector of the executor's samples.
     pub(crate) fn collector(&self) -> Arc<dyn WindowedCollector> {
         Arc::clone(&self.0.executions) as _
     }
@@ -27,7 +26,7 @@ impl Claimed {
 
 impl Drop for Claimed {
     fn drop(&mut self) {
-        self.0.release();
+        self.0.is_claimed.store(false, Ordering::Release);
     }
 }
 
@@ -35,5 +34,6 @@ impl Drop for Claimed {
 /// `NodeStatistics` has claimed its statistics.
 pub(crate) fn claim(node: &Node) -> Option<Claimed> {
     let measured = task::find_measured(node)?;
-    measured.claim().then(|| Claimed(measured))
+    let was_claimed = measured.is_claimed.swap(true, Ordering::AcqRel);
+    (!was_claimed).then(|| Claimed(measured))
 }

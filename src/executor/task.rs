@@ -25,13 +25,10 @@ use topic_statistics_core::{
     CallbackKind, ExecutorCallback,
 };
 
-/// The logger of the executor.
 pub(super) const LOGGER: &str = "rclrs_topic_statistics.executor";
 
-/// A future as rclrs passes it to an executor.
 pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A message to the thread that spins.
 pub(super) enum Message {
     /// A task that is ready to be polled.
     Task(Arc<Task>),
@@ -39,12 +36,11 @@ pub(super) enum Message {
     Worker,
 }
 
-/// The measurements of an executor, and whether a node publishes them.
 pub(crate) struct Measured {
     pub(super) executions: Arc<Windowed<Executions>>,
     pub(super) names: ExecutorNames,
-    /// Whether a node publishes the measurements.
-    is_claimed: AtomicBool,
+    /// Whether a `NodeStatistics` has the right to publish the measurements.
+    pub(super) is_claimed: AtomicBool,
 }
 
 impl Measured {
@@ -54,18 +50,8 @@ impl Measured {
         Arc::new(Self { executions, names, is_claimed: AtomicBool::new(false) })
     }
 
-    /// Returns the recorder of a thread.
     pub(super) fn recorder(&self, thread: &str) -> ThreadRecorder {
         ThreadRecorder::new(Arc::clone(&self.executions), &self.names, thread)
-    }
-
-    /// Claims the right to publish the measurements. Returns false if another `NodeStatistics` has this right.
-    pub(super) fn claim(&self) -> bool {
-        !self.is_claimed.swap(true, Ordering::AcqRel)
-    }
-
-    pub(super) fn release(&self) {
-        self.is_claimed.store(false, Ordering::Release);
     }
 
     /// Returns the time on the monotonic clock; [`Task::UNKNOWN`] if the measurements are disabled.
@@ -90,7 +76,6 @@ pub(super) struct Shared {
     /// The time when the executor first spun, in nanoseconds on the monotonic clock.
     first_spin: OnceLock<i64>,
     pub(super) measured: Arc<Measured>,
-    /// The recorder of the thread that spins.
     pub(super) thread: ThreadRecorder,
     /// The identifier of all tasks that do not belong to a callback.
     pub(super) task: CallbackId,

@@ -68,7 +68,6 @@ impl<A: Action> StatsActionServerState<A> {
     }
 }
 
-/// Wraps a callback, so that its goals are measured.
 pub(crate) fn measure<A: Action, Task>(
     mut callback: impl FnMut(StatsRequestedGoal<A>) -> Task + Send + Sync + 'static,
     recorder: GoalRecorder<true>,

@@ -24,27 +24,13 @@ pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     type Subscribed: Message;
     /// The type in which rclrs takes the message.
     #[doc(hidden)]
-    type Taken: Send + 'static;
+    type Taken: Taken<Self::Subscribed>;
 
-    /// Returns the message in the C layout.
     #[doc(hidden)]
     fn layout(taken: &Self::Taken) -> &T::RmwMsg;
 
-    /// Converts the taken message to the form that the callback takes.
     #[doc(hidden)]
     fn open(taken: Self::Taken) -> Self;
-
-    /// Returns the callback for a subscription of rclrs on a node.
-    #[doc(hidden)]
-    fn node_callback(
-        callback: impl FnMut(Self::Taken, MessageInfo) -> BoxFuture + Send + 'static,
-    ) -> NodeSubscriptionCallback<Self::Subscribed>;
-
-    /// Returns the callback for a subscription of rclrs on a worker.
-    #[doc(hidden)]
-    fn worker_callback<Payload: 'static>(
-        callback: impl FnMut(&mut Payload, Self::Taken, MessageInfo) + Send + 'static,
-    ) -> WorkerSubscriptionCallback<Self::Subscribed, Payload>;
 }
 
 /// Other crates cannot name this trait, which is a bound of [`MessageForm`]. So they cannot implement `MessageForm`.
@@ -61,6 +47,47 @@ mod sealed {
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// A type in which rclrs takes messages of the type `M`.
+pub trait Taken<M: Message>: Send + Sized + 'static {
+    /// Returns the callback of a subscription on a node.
+    fn node_callback(
+        callback: impl FnMut(Self, MessageInfo) -> BoxFuture + Send + 'static,
+    ) -> NodeSubscriptionCallback<M>;
+
+    /// Returns the callback of a subscription on a worker.
+    fn worker_callback<Payload: 'static>(
+        callback: impl FnMut(&mut Payload, Self, MessageInfo) + Send + 'static,
+    ) -> WorkerSubscriptionCallback<M, Payload>;
+}
+
+impl<M: Message> Taken<M> for M {
+    fn node_callback(
+        callback: impl FnMut(M, MessageInfo) -> BoxFuture + Send + 'static,
+    ) -> NodeSubscriptionCallback<M> {
+        NodeSubscriptionCallback::RegularWithMessageInfo(Box::new(callback))
+    }
+
+    fn worker_callback<Payload: 'static>(
+        callback: impl FnMut(&mut Payload, M, MessageInfo) + Send + 'static,
+    ) -> WorkerSubscriptionCallback<M, Payload> {
+        WorkerSubscriptionCallback::RegularWithMessageInfo(Box::new(callback))
+    }
+}
+
+impl<M: Message> Taken<M> for ReadOnlyLoanedMessage<M> {
+    fn node_callback(
+        callback: impl FnMut(Self, MessageInfo) -> BoxFuture + Send + 'static,
+    ) -> NodeSubscriptionCallback<M> {
+        NodeSubscriptionCallback::LoanedWithMessageInfo(Box::new(callback))
+    }
+
+    fn worker_callback<Payload: 'static>(
+        callback: impl FnMut(&mut Payload, Self, MessageInfo) + Send + 'static,
+    ) -> WorkerSubscriptionCallback<M, Payload> {
+        WorkerSubscriptionCallback::LoanedWithMessageInfo(Box::new(callback))
+    }
+}
+
 impl<T: Message> MessageForm<T> for T {
     type Subscribed = T::RmwMsg;
     type Taken = T::RmwMsg;
@@ -71,18 +98,6 @@ impl<T: Message> MessageForm<T> for T {
 
     fn open(taken: T::RmwMsg) -> T {
         T::from_rmw_message(taken)
-    }
-
-    fn node_callback(
-        callback: impl FnMut(T::RmwMsg, MessageInfo) -> BoxFuture + Send + 'static,
-    ) -> NodeSubscriptionCallback<T::RmwMsg> {
-        NodeSubscriptionCallback::RegularWithMessageInfo(Box::new(callback))
-    }
-
-    fn worker_callback<Payload: 'static>(
-        callback: impl FnMut(&mut Payload, T::RmwMsg, MessageInfo) + Send + 'static,
-    ) -> WorkerSubscriptionCallback<T::RmwMsg, Payload> {
-        WorkerSubscriptionCallback::RegularWithMessageInfo(Box::new(callback))
     }
 }
 
@@ -98,18 +113,6 @@ impl<T: Message> MessageForm<T> for Box<T> {
     fn open(taken: T::RmwMsg) -> Box<T> {
         Box::new(T::from_rmw_message(taken))
     }
-
-    fn node_callback(
-        callback: impl FnMut(T::RmwMsg, MessageInfo) -> BoxFuture + Send + 'static,
-    ) -> NodeSubscriptionCallback<T::RmwMsg> {
-        <T as MessageForm<T>>::node_callback(callback)
-    }
-
-    fn worker_callback<Payload: 'static>(
-        callback: impl FnMut(&mut Payload, T::RmwMsg, MessageInfo) + Send + 'static,
-    ) -> WorkerSubscriptionCallback<T::RmwMsg, Payload> {
-        <T as MessageForm<T>>::worker_callback(callback)
-    }
 }
 
 impl<T: Message> MessageForm<T> for ReadOnlyLoanedMessage<T> {
@@ -122,18 +125,6 @@ impl<T: Message> MessageForm<T> for ReadOnlyLoanedMessage<T> {
 
     fn open(taken: Self) -> Self {
         taken
-    }
-
-    fn node_callback(
-        callback: impl FnMut(Self, MessageInfo) -> BoxFuture + Send + 'static,
-    ) -> NodeSubscriptionCallback<T> {
-        NodeSubscriptionCallback::LoanedWithMessageInfo(Box::new(callback))
-    }
-
-    fn worker_callback<Payload: 'static>(
-        callback: impl FnMut(&mut Payload, Self, MessageInfo) + Send + 'static,
-    ) -> WorkerSubscriptionCallback<T, Payload> {
-        WorkerSubscriptionCallback::LoanedWithMessageInfo(Box::new(callback))
     }
 }
 
@@ -163,39 +154,51 @@ where
 ///
 /// User code never needs to call this trait's methods, and cannot implement the trait.
 pub trait InstrumentCallback<T: Message, Args>: Send + 'static {
-    /// The message type of the rclrs subscription.
     #[doc(hidden)]
     type Subscribed: Message;
 
-    /// Wraps the callback.
     #[doc(hidden)]
     fn instrument(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Self::Subscribed>>;
 }
 
-impl<T, Form, Func> InstrumentCallback<T, (Form,)> for Func
-where
-    T: Message,
-    Form: MessageForm<T>,
-    Func: Fn(Form) + Send + Sync + 'static,
-{
-    type Subscribed = Form::Subscribed;
+/// Implements the trait for callbacks with these arguments.
+macro_rules! callbacks {
+    ($(($($Argument:ty),+): |$message:ident, $info:pat_param| $($passed:ident),+;)+) => {$(
+        impl<T, Form, Func> InstrumentCallback<T, ($($Argument,)+)> for Func
+        where
+            T: Message,
+            Form: MessageForm<T>,
+            Func: Fn($($Argument),+) + Send + Sync + 'static,
+        {
+            type Subscribed = Form::Subscribed;
 
-    fn instrument(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
-        instrument(probe, move |message: Form, _| self(message))
-    }
+            fn instrument(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
+                instrument(probe, move |$message: Form, $info| self($($passed),+))
+            }
+        }
+
+        impl<T, Form, Func, Out> InstrumentAsyncCallback<T, ($($Argument,)+)> for Func
+        where
+            T: Message,
+            Form: MessageForm<T>,
+            Func: FnMut($($Argument),+) -> Out + Send + 'static,
+            Out: Future<Output = ()> + Send + 'static,
+        {
+            type Subscribed = Form::Subscribed;
+
+            fn instrument_async(
+                mut self,
+                probe: Probe<T>,
+            ) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
+                instrument_async(probe, move |$message: Form, $info| self($($passed),+))
+            }
+        }
+    )+};
 }
 
-impl<T, Form, Func> InstrumentCallback<T, (Form, MessageInfo)> for Func
-where
-    T: Message,
-    Form: MessageForm<T>,
-    Func: Fn(Form, MessageInfo) + Send + Sync + 'static,
-{
-    type Subscribed = Form::Subscribed;
-
-    fn instrument(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
-        instrument(probe, self)
-    }
+callbacks! {
+    (Form): |message, _| message;
+    (Form, MessageInfo): |message, info| message, info;
 }
 
 /// The callback runs on the executor's thread, some time after the message was taken.
@@ -204,7 +207,7 @@ fn instrument<T: Message, Form: MessageForm<T>>(
     callback: impl Fn(Form, MessageInfo) + Send + Sync + 'static,
 ) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
     let shared = Arc::new((probe, callback));
-    Instrumented(Form::node_callback(move |taken, info| {
+    Instrumented(Form::Taken::node_callback(move |taken, info| {
         let received = shared.0.receive(|| Form::layout(&taken), &info);
         let message = Form::open(taken);
         let shared = Arc::clone(&shared);
@@ -222,44 +225,11 @@ fn instrument<T: Message, Form: MessageForm<T>>(
 ///
 /// User code never needs to call this trait's methods, and cannot implement the trait.
 pub trait InstrumentAsyncCallback<T: Message, Args>: Send + 'static {
-    /// The message type of the rclrs subscription.
     #[doc(hidden)]
     type Subscribed: Message;
 
-    /// Wraps the callback.
     #[doc(hidden)]
     fn instrument_async(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Self::Subscribed>>;
-}
-
-impl<T, Form, Func, Out> InstrumentAsyncCallback<T, (Form,)> for Func
-where
-    T: Message,
-    Form: MessageForm<T>,
-    Func: FnMut(Form) -> Out + Send + 'static,
-    Out: Future<Output = ()> + Send + 'static,
-{
-    type Subscribed = Form::Subscribed;
-
-    fn instrument_async(
-        mut self,
-        probe: Probe<T>,
-    ) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
-        instrument_async(probe, move |message: Form, _| self(message))
-    }
-}
-
-impl<T, Form, Func, Out> InstrumentAsyncCallback<T, (Form, MessageInfo)> for Func
-where
-    T: Message,
-    Form: MessageForm<T>,
-    Func: FnMut(Form, MessageInfo) -> Out + Send + 'static,
-    Out: Future<Output = ()> + Send + 'static,
-{
-    type Subscribed = Form::Subscribed;
-
-    fn instrument_async(self, probe: Probe<T>) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
-        instrument_async(probe, self)
-    }
 }
 
 /// rclrs creates the callback's future when it takes the message. The callback starts when this future is first polled.
@@ -268,7 +238,7 @@ fn instrument_async<T: Message, Form: MessageForm<T>, Out: Future<Output = ()> +
     mut callback: impl FnMut(Form, MessageInfo) -> Out + Send + 'static,
 ) -> Instrumented<NodeSubscriptionCallback<Form::Subscribed>> {
     let probe = Arc::new(probe);
-    Instrumented(Form::node_callback(move |taken, info| {
+    Instrumented(Form::Taken::node_callback(move |taken, info| {
         let received = probe.receive(|| Form::layout(&taken), &info);
         let future = callback(Form::open(taken), info);
         let probe = Arc::clone(&probe);
@@ -286,11 +256,9 @@ fn instrument_async<T: Message, Form: MessageForm<T>, Out: Future<Output = ()> +
 ///
 /// User code never needs to call this trait's methods, and cannot implement the trait.
 pub trait InstrumentWorkerCallback<T: Message, Payload: 'static, Args>: Send + 'static {
-    /// The message type of the rclrs subscription.
     #[doc(hidden)]
     type Subscribed: Message;
 
-    /// Wraps the callback.
     #[doc(hidden)]
     fn instrument_worker(
         self,
@@ -302,72 +270,38 @@ pub trait InstrumentWorkerCallback<T: Message, Payload: 'static, Args>: Send + '
 #[derive(Debug)]
 pub struct WithPayload<Args>(std::marker::PhantomData<Args>);
 
-impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, (Form,)> for Func
-where
-    T: Message,
-    Payload: 'static,
-    Form: MessageForm<T>,
-    Func: FnMut(Form) + Send + 'static,
-{
-    type Subscribed = Form::Subscribed;
+/// Implements the trait for callbacks with these arguments: the marker, and which arguments the callback gets.
+macro_rules! worker_callbacks {
+    ($(
+        $Marker:ty:
+            FnMut($($Argument:ty),+), |$payload:pat_param, $message:ident, $info:pat_param| $($passed:ident),+;
+    )+) => {$(
+        impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, $Marker> for Func
+        where
+            T: Message,
+            Payload: 'static,
+            Form: MessageForm<T>,
+            Func: FnMut($($Argument),+) + Send + 'static,
+        {
+            type Subscribed = Form::Subscribed;
 
-    fn instrument_worker(
-        mut self,
-        probe: Probe<T>,
-    ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
-        instrument_worker(probe, move |_: &mut Payload, message: Form, _| self(message))
-    }
+            fn instrument_worker(
+                mut self,
+                probe: Probe<T>,
+            ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
+                let callback = move |$payload: &mut Payload, $message: Form, $info| self($($passed),+);
+                instrument_worker(probe, callback)
+            }
+        }
+    )+};
 }
 
-impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, (Form, MessageInfo)> for Func
-where
-    T: Message,
-    Payload: 'static,
-    Form: MessageForm<T>,
-    Func: FnMut(Form, MessageInfo) + Send + 'static,
-{
-    type Subscribed = Form::Subscribed;
-
-    fn instrument_worker(
-        mut self,
-        probe: Probe<T>,
-    ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
-        instrument_worker(probe, move |_: &mut Payload, message: Form, info| self(message, info))
-    }
-}
-
-impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, WithPayload<(Form,)>> for Func
-where
-    T: Message,
-    Payload: 'static,
-    Form: MessageForm<T>,
-    Func: FnMut(&mut Payload, Form) + Send + 'static,
-{
-    type Subscribed = Form::Subscribed;
-
-    fn instrument_worker(
-        mut self,
-        probe: Probe<T>,
-    ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
-        instrument_worker(probe, move |payload: &mut Payload, message: Form, _| self(payload, message))
-    }
-}
-
-impl<T, Payload, Form, Func> InstrumentWorkerCallback<T, Payload, WithPayload<(Form, MessageInfo)>> for Func
-where
-    T: Message,
-    Payload: 'static,
-    Form: MessageForm<T>,
-    Func: FnMut(&mut Payload, Form, MessageInfo) + Send + 'static,
-{
-    type Subscribed = Form::Subscribed;
-
-    fn instrument_worker(
-        self,
-        probe: Probe<T>,
-    ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
-        instrument_worker(probe, self)
-    }
+worker_callbacks! {
+    (Form,): FnMut(Form), |_, message, _| message;
+    (Form, MessageInfo): FnMut(Form, MessageInfo), |_, message, info| message, info;
+    WithPayload<(Form,)>: FnMut(&mut Payload, Form), |payload, message, _| payload, message;
+    WithPayload<(Form, MessageInfo)>:
+        FnMut(&mut Payload, Form, MessageInfo), |payload, message, info| payload, message, info;
 }
 
 /// The callback runs on the worker's thread, which takes the message.
@@ -375,7 +309,7 @@ fn instrument_worker<T: Message, Payload: 'static, Form: MessageForm<T>>(
     probe: Probe<T>,
     mut callback: impl FnMut(&mut Payload, Form, MessageInfo) + Send + 'static,
 ) -> Instrumented<WorkerSubscriptionCallback<Form::Subscribed, Payload>> {
-    Instrumented(Form::worker_callback(move |payload, taken, info| {
+    Instrumented(Form::Taken::worker_callback(move |payload, taken, info| {
         let received = probe.receive(|| Form::layout(&taken), &info);
         let message = Form::open(taken);
         let running = probe.start(received);

@@ -59,11 +59,7 @@ impl<T: Service> StatsClientState<T> {
     /// the promise is awaited later. If the promise is dropped before it is resolved, the call counts as a call without
     /// a response.
     ///
-    /// A request that cannot be sent is not measured.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as the method of rclrs.
+    /// A request that cannot be sent is not measured. Returns the same errors as the method of rclrs.
     pub fn call<'a, Req, Out>(&self, request: Req) -> Result<Promise<Out>, RclrsError>
     where
         Req: MessageCow<'a, T::Request>,
@@ -81,11 +77,7 @@ impl<T: Service> StatsClientState<T> {
     }
 
     /// Sends a request and calls a callback with the response, as [`rclrs::ClientState::call_then`] does. The round
-    /// trip ends when the callback starts.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`call`](Self::call).
+    /// trip ends when the callback starts. Returns the same errors as [`call`](Self::call).
     pub fn call_then<'a, Req, Args>(
         &self,
         request: Req,
@@ -100,11 +92,7 @@ impl<T: Service> StatsClientState<T> {
     }
 
     /// Sends a request and calls an async callback with the response, as [`rclrs::ClientState::call_then_async`] does.
-    /// The round trip ends when the callback starts.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`call`](Self::call).
+    /// The round trip ends when the callback starts. Returns the same errors as [`call`](Self::call).
     pub fn call_then_async<'a, Req, Args>(
         &self,
         request: Req,
@@ -147,11 +135,8 @@ impl<T: Service> StatsClientState<T> {
     }
 
     /// Configures the introspection of the client, as
-    /// [`ClientState::configure_introspection`](rclrs::ClientState::configure_introspection) does.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as the method of rclrs.
+    /// [`ClientState::configure_introspection`](rclrs::ClientState::configure_introspection) does. Returns the same
+    /// errors as the method of rclrs.
     #[cfg(not(ros_distro = "humble"))]
     pub fn configure_introspection(&self, state: rclrs::ServiceIntrospectionState) -> Result<(), RclrsError> {
         self.client.configure_introspection(state)
@@ -163,7 +148,6 @@ impl<T: Service> StatsClientState<T> {
     }
 }
 
-/// Records that a response arrives now.
 fn respond(waiting: Option<WaitingCall>, middleware: &Middleware, info: &ServiceInfo) {
     if let Some(waiting) = waiting {
         waiting.respond(monotonic, || timestamps(middleware, info));
@@ -219,7 +203,6 @@ fn poll_canceled<Response>(
     }
 }
 
-/// Resolves the caller's promise, unless the promise is dropped.
 fn send<Response>(sender: AnyClientOutputSender<Response>, response: Response, info: ServiceInfo) {
     match sender {
         AnyClientOutputSender::ResponseOnly(sender) => drop(sender.send(response)),

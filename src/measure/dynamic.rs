@@ -48,7 +48,6 @@ fn nested(value: Option<Value<'_>>) -> Option<DynamicMessageView<'_>> {
     }
 }
 
-/// The part of the statistics that the callback of a dynamic subscription calls.
 pub(crate) struct DynamicProbe {
     /// The names of the nested fields that lead to the header stamp; `None` if the type has no header stamp. This field
     /// is not set before the first message, because rclrs provides a type's structure only with a message.
@@ -84,7 +83,6 @@ impl DynamicProbe {
         self.recorder.record(&message?, monotonic)
     }
 
-    /// Records that a callback ends now.
     pub(crate) fn end(&self, callback: Option<RunningCallback>) {
         if let Some(callback) = callback {
             self.recorder.record_end(callback, monotonic());
@@ -113,25 +111,5 @@ impl<Scope: WorkScope + 'static> AnySubscription for DynamicSubscription<Scope> 
 
     fn structure(&self) -> Option<&MessageStructure> {
         Some(self.subscription.structure())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ros_env::{builtin_interfaces::msg::rmw::Time, sensor_msgs, std_msgs};
-
-    const STAMP: Time = Time { sec: 1_790_000_000, nanosec: 123_456_789 };
-
-    #[test]
-    fn the_stamp_of_a_type_with_a_header_and_of_a_header_itself_is_read() {
-        let mut imu = sensor_msgs::msg::rmw::Imu::default();
-        imu.header.stamp = STAMP.clone();
-        let imu = DynamicMessage::convert_from_rmw_message(imu).unwrap();
-        assert_eq!(read_stamp(&imu, stamp::path(imu.structure()).unwrap()), 1_790_000_000_123_456_789);
-
-        let header = std_msgs::msg::rmw::Header { stamp: STAMP, ..Default::default() };
-        let header = DynamicMessage::convert_from_rmw_message(header).unwrap();
-        assert_eq!(read_stamp(&header, stamp::path(header.structure()).unwrap()), 1_790_000_000_123_456_789);
     }
 }

@@ -3,24 +3,19 @@
 //! Finds the serialized size of messages of a type that is known only at run time.
 
 use rclrs::{
-    ArrayValue, BaseType, BoundedSequenceValue, DynamicMessage, DynamicMessageMetadata, DynamicMessageView,
-    MessageStructure, MessageTypeName, SequenceValue, SimpleValue, Value, ValueKind,
+    ArrayValue, BaseType, BoundedSequenceValue, DynamicMessage, DynamicMessageView, MessageStructure,
+    SequenceValue, SimpleValue, Value, ValueKind,
 };
 
-use super::size::{Payload, Place, Step, Steps};
+use super::size::{Payload, Place, Size, Step};
 
 /// How to find the serialized size of dynamic messages of a type.
 ///
 /// rclrs does not give access to the C struct of a dynamic message, so the fields are found by name. The elements of a
 /// sequence of messages are read one by one.
-pub(crate) enum DynamicSize {
-    /// All messages of the type have this size.
-    Constant(u32),
-    Variable(Payload, Box<[Step<Path>]>),
-}
+pub(crate) struct DynamicSize(Size<Path>);
 
-/// The names of the nested fields that lead to a field.
-pub(crate) type Path = Vec<String>;
+type Path = Vec<String>;
 
 impl Place for Path {
     fn start() -> Self {
@@ -33,42 +28,21 @@ impl Place for Path {
 }
 
 impl DynamicSize {
-    /// Returns how to find the sizes of messages of a type.
-    ///
-    /// Returns a warning for the user as the error if the encoding is unknown. Only sizes need the encoding.
-    pub(crate) fn find(message_type: &MessageTypeName) -> Result<Self, String> {
-        let fail = |why: String| Err(format!("The sizes of {message_type} messages will be NaN: {why}"));
-        let metadata = match DynamicMessageMetadata::new(message_type.clone()) {
-            Ok(metadata) => metadata,
-            Err(error) => {
-                return fail(format!("its introspection type support cannot be loaded: {error}"));
-            }
-        };
-        let structure = metadata.structure();
-        if has_short_elements(structure) {
-            return fail(
+    pub(crate) fn find(message_type: &str) -> Result<Self, String> {
+        let size = Size::find(message_type, Payload::of_received, |structure| {
+            has_short_elements(structure).then(|| {
                 "rclrs cannot read short sequences of small messages, which it has, of a type known only at run time"
-                    .to_owned(),
-            );
-        }
-        let Some(steps) = Steps::of(structure) else {
-            return fail("the layout of its introspection type support cannot be followed".to_owned());
-        };
-        let payload = match Payload::of_received() {
-            Ok(payload) => payload,
-            Err(error) => return fail(error),
-        };
-        Ok(match steps.fixed() {
-            Some(size) => Self::Constant(payload.size(size.end(0))),
-            None => Self::Variable(payload, steps.0.into()),
-        })
+                    .to_owned()
+            })
+        });
+        Ok(Self(size?))
     }
 
     /// Returns the size of a message in bytes; 0 if the size is unknown.
     pub(super) fn measure(&self, message: &DynamicMessage) -> u32 {
-        match self {
-            Self::Constant(size) => *size,
-            Self::Variable(payload, steps) => {
+        match &self.0 {
+            Size::Constant(size) => *size,
+            Size::Variable(payload, steps) => {
                 end(steps, &Element::Message(&message.view()), 0).map_or(0, |values| payload.size(values))
             }
         }
@@ -115,7 +89,6 @@ fn count(element: &Element<'_>, place: &[String]) -> Option<usize> {
     }
 }
 
-/// Returns the field that the names lead to.
 fn get<'a>(message: &DynamicMessageView<'a>, place: &[String]) -> Option<Value<'a>> {
     let (first, rest) = place.split_first()?;
     let value = message.get(first)?;

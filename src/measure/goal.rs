@@ -35,7 +35,6 @@ impl<const IS_SERVER: bool> SharedGoal<IS_SERVER> {
         self.0.is_some()
     }
 
-    /// Records an event of the goal.
     pub(super) fn record(&self, event: impl FnOnce(&ActiveGoal<IS_SERVER>)) {
         if let Some(held) = &self.0 {
             event(&held.0);
@@ -58,16 +57,12 @@ pub(super) fn outcome(status: GoalStatusCode) -> Outcome {
     }
 }
 
-/// Returns the fully qualified name of an action, without remappings, which rclrs 0.8 does not report.
-pub(crate) fn action_name(node: &Node, given: &str) -> String {
-    fully_qualified(&node.namespace(), &node.fully_qualified_name(), given)
-}
-
-fn fully_qualified(namespace: &str, node: &str, given: &str) -> String {
+/// Returns the fully qualified name of a topic or an action, without remappings, which rclrs 0.8 does not report.
+pub(crate) fn fully_qualified(node: &Node, given: &str) -> String {
     match given.strip_prefix('~') {
         _ if given.starts_with('/') => given.to_owned(),
-        Some(private) => format!("{node}{private}"),
-        None => format!("{}/{given}", namespace.trim_end_matches('/')),
+        Some(private) => format!("{}{private}", node.fully_qualified_name()),
+        None => format!("{}/{given}", node.namespace().trim_end_matches('/')),
     }
 }
 
@@ -90,13 +85,12 @@ mod tests {
 
     #[test]
     fn the_name_of_an_action_is_resolved_as_that_of_a_topic() {
-        for (namespace, node, given, expected) in [
-            ("/", "/planner", "plan", "/plan"),
-            ("/r1", "/r1/planner", "plan", "/r1/plan"),
-            ("/r1", "/r1/planner", "/plan", "/plan"),
-            ("/r1", "/r1/planner", "~/plan", "/r1/planner/plan"),
-        ] {
-            assert_eq!(fully_qualified(namespace, node, given), expected);
+        for (namespace, expected) in
+            [("", ["/plan", "/plan", "/planner/plan"]), ("/r1", ["/r1/plan", "/plan", "/r1/planner/plan"])]
+        {
+            let namespace = format!("__ns:=/{}", namespace.trim_start_matches('/'));
+            let (_executor, node) = test_support::node("planner", &["--ros-args", "-r", &namespace]);
+            assert_eq!(["plan", "/plan", "~/plan"].map(|given| fully_qualified(&node, given)), expected);
         }
     }
 }

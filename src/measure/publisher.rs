@@ -51,11 +51,7 @@ impl<T: Message> StatsPublisherState<T> {
 
     /// Publishes a message, owned or borrowed, as [`rclrs::PublisherState::publish`] does.
     ///
-    /// A publication that fails is not measured.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as the method of rclrs.
+    /// A publication that fails is not measured. Returns the same errors as the method of rclrs.
     pub fn publish<'a, M: MessageCow<'a, T>>(&self, message: M) -> Result<(), RclrsError> {
         let publish = || {
             let message = T::into_rmw_message(message.into_cow());
@@ -125,11 +121,7 @@ impl StatsDynamicPublisherState {
 
     /// Publishes a message, as [`rclrs::DynamicPublisherState::publish`] does.
     ///
-    /// A publication that fails is not measured.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as the method of rclrs.
+    /// A publication that fails is not measured. Returns the same errors as the method of rclrs.
     pub fn publish(&self, message: DynamicMessage) -> Result<(), RclrsError> {
         self.publications.measure(monotonic, || self.publisher.publish(message), |()| 0)
     }

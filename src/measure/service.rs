@@ -31,7 +31,6 @@ pub type StatsWorkerService<T, Payload> = Arc<StatsServiceState<T, Worker<Payloa
 pub struct StatsServiceState<T: Service, Scope: WorkScope> {
     /// This field is dropped first, so the statistics end before the service ends.
     statistics: SourceStatistics,
-    /// The probe for callbacks that replace the first callback.
     probe: Probe,
     service: Arc<ServiceState<T, Scope>>,
 }
@@ -49,11 +48,8 @@ impl<T: Service, Scope: WorkScope + 'static> StatsServiceState<T, Scope> {
     }
 
     /// Configures the introspection of the service, as
-    /// [`ServiceState::configure_introspection`](rclrs::ServiceState::configure_introspection) does.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as the method of rclrs.
+    /// [`ServiceState::configure_introspection`](rclrs::ServiceState::configure_introspection) does. Returns the same
+    /// errors as the method of rclrs.
     #[cfg(not(ros_distro = "humble"))]
     pub fn configure_introspection(
         &self,
@@ -75,7 +71,7 @@ impl<T: Service> StatsServiceState<T, Node> {
     /// If the first callback of the service was not async, the service measures
     /// [`ResponseDuration`](crate::Metric::ResponseDuration) only if the metrics of its options contain this metric.
     pub fn set_async_callback<Args>(&self, callback: impl IntoAsyncServiceCallback<T, Args>) {
-        self.service.set_async_callback(self.probe.measure(callback.into_async_service_callback(), true));
+        self.service.set_callback(self.probe.measure(callback.into_async_service_callback(), true));
     }
 }
 
@@ -86,18 +82,12 @@ impl<T: Service, Payload: 'static + Send + Sync> StatsServiceState<T, Worker<Pay
     }
 }
 
-/// A measured callback that rclrs takes.
+/// A measured callback that rclrs takes, async or not: rclrs stores both in the same form.
 #[allow(missing_debug_implementations)] // no other crate can name this type
 pub(crate) struct Measured<Callback>(pub(crate) Callback);
 
 impl<T: Service> IntoNodeServiceCallback<T, Self> for Measured<AnyServiceCallback<T, ()>> {
     fn into_node_service_callback(self) -> AnyServiceCallback<T, ()> {
-        self.0
-    }
-}
-
-impl<T: Service> IntoAsyncServiceCallback<T, Self> for Measured<AnyServiceCallback<T, ()>> {
-    fn into_async_service_callback(self) -> AnyServiceCallback<T, ()> {
         self.0
     }
 }
@@ -110,7 +100,6 @@ impl<T: Service, Payload: 'static + Send> IntoWorkerServiceCallback<T, Payload, 
     }
 }
 
-/// The part of a service's statistics that its callback calls.
 #[derive(Clone)]
 pub(crate) struct Probe {
     recorder: RequestRecorder,

@@ -25,31 +25,25 @@ impl<M: RmwMessage> StampField<M> {
     /// Returns a warning for the user as the error if the type has, or may have, a stamp whose place cannot be
     /// determined. Only the metric of ages needs the stamp.
     pub(crate) fn find() -> Result<Option<Self>, String> {
-        let fail = |why: String| Err(format!("The ages of {} messages will be NaN: {why}", M::TYPE_NAME));
+        let fail = |why: &str| format!("The ages of {} messages will be NaN{why}", M::TYPE_NAME);
         let metadata = MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new);
-        let structure = match &metadata {
-            Ok(metadata) => metadata.structure(),
-            Err(error) => {
-                return Err(format!(
-                    "The ages of {} messages will be NaN, also if they have a header stamp: their introspection type \
-                     support cannot be loaded: {error}",
-                    M::TYPE_NAME
-                ))
-            }
-        };
+        let metadata = metadata.map_err(|error| {
+            fail(&format!(
+                ", also if they have a header stamp: their introspection type support cannot be loaded: {error}"
+            ))
+        })?;
+        let structure = metadata.structure();
         let Some(path) = path(structure) else { return Ok(None) };
-        let Some(offset) = offset_at(structure, path) else {
-            return fail("the layout of its introspection type support cannot be followed".to_owned());
-        };
+        let offset = offset_at(structure, path)
+            .ok_or_else(|| fail(": the layout of its introspection type support cannot be followed"))?;
         let field = Self::at(offset).filter(|_| structure.size == size_of::<M>());
-        let Some(field) = field else {
-            return fail(format!(
-                "its Rust type has {} bytes, its introspection type support has {}",
+        field.map(Some).ok_or_else(|| {
+            fail(&format!(
+                ": its Rust type has {} bytes, its introspection type support has {}",
                 size_of::<M>(),
                 structure.size
-            ));
-        };
-        Ok(Some(field))
+            ))
+        })
     }
 }
 
@@ -104,17 +98,12 @@ fn offset_at(mut structure: &MessageStructure, path: &[&str]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rclrs::MessageFieldInfo;
     use ros_env::{geometry_msgs, sensor_msgs, std_msgs, test_msgs};
 
     const STAMP: Time = Time { sec: 1_790_000_000, nanosec: 123_456_789 };
 
-    fn structure<M: RmwMessage>() -> MessageStructure {
-        DynamicMessageMetadata::new(M::TYPE_NAME.try_into().unwrap()).unwrap().structure().clone()
-    }
-
     #[test]
-    fn the_stamp_of_a_type_with_a_header_is_read() {
+    fn the_stamp_of_a_header_is_read() {
         let mut imu = sensor_msgs::msg::rmw::Imu::default();
         imu.header.stamp = STAMP;
         assert_eq!(StampField::find().unwrap().unwrap().read(&imu), 1_790_000_000_123_456_789);
@@ -122,12 +111,15 @@ mod tests {
         let mut pose = geometry_msgs::msg::rmw::PoseStamped::default();
         pose.header.stamp = Time { sec: -1, nanosec: 999_999_999 };
         assert_eq!(StampField::find().unwrap().unwrap().read(&pose), -1);
+
+        let header = std_msgs::msg::rmw::Header { stamp: STAMP, ..Default::default() };
+        assert_eq!(StampField::find().unwrap().unwrap().read(&header), 1_790_000_000_123_456_789);
     }
 
     #[test]
-    fn the_stamp_of_a_header_itself_is_read() {
-        let header = std_msgs::msg::rmw::Header { stamp: STAMP, ..Default::default() };
-        assert_eq!(StampField::find().unwrap().unwrap().read(&header), 1_790_000_000_123_456_789);
+    fn a_type_without_a_header_has_no_stamp() {
+        assert!(StampField::<std_msgs::msg::rmw::String>::find().unwrap().is_none());
+        assert!(StampField::<test_msgs::msg::rmw::Builtins>::find().unwrap().is_none());
     }
 
     /// This test needs no introspection, so that Miri can run it.
@@ -156,27 +148,17 @@ mod tests {
     }
 
     #[test]
-    fn a_type_without_a_header_has_no_stamp() {
-        assert!(StampField::<std_msgs::msg::rmw::String>::find().unwrap().is_none());
-        assert!(StampField::<test_msgs::msg::rmw::Builtins>::find().unwrap().is_none());
-    }
-
-    #[test]
     fn a_header_may_follow_other_fields() {
-        // No type of the common packages has fields before its header, so this test builds a structure with fields
-        // before the header from the introspection of Imu.
-        let field = |name: &str, base_type, offset_like: &MessageFieldInfo| {
-            let mut field = offset_like.clone();
+        // No type of the common packages has fields before its header, so this test inserts some.
+        let imu = DynamicMessageMetadata::new("sensor_msgs/msg/Imu".try_into().unwrap()).unwrap();
+        let mut message = imu.structure().clone();
+        let field = |name: &str, base_type| {
+            let mut field = imu.structure().fields[0].clone();
             (field.name, field.base_type) = (name.to_owned(), base_type);
             field
         };
-        let imu = structure::<sensor_msgs::msg::rmw::Imu>();
-        let mut message = imu.clone();
-        message.fields = vec![
-            field("flag", BaseType::Boolean, &imu.fields[0]),
-            field("count", BaseType::Uint16, &imu.fields[0]),
-            field("header", imu.fields[0].base_type.clone(), &imu.fields[0]),
-        ];
+        message.fields.truncate(1);
+        message.fields.splice(0..0, [field("flag", BaseType::Boolean), field("count", BaseType::Uint16)]);
         message.size = 40;
         // The header lies after the flag and the count, and is aligned for the pointer in the header's frame_id.
         assert_eq!(offset_at(&message, path(&message).unwrap()), Some(8));

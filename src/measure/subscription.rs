@@ -107,11 +107,7 @@ impl<T: Message> StatsSubscriptionState<T, Node> {
     }
 
     /// Replaces the callback by an async callback, as [`rclrs::SubscriptionState::set_async_callback`] does. The new
-    /// callback is also measured.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`set_callback`](Self::set_callback).
+    /// callback is also measured. Returns the same errors as [`set_callback`](Self::set_callback).
     pub fn set_async_callback<Args, Callback: InstrumentAsyncCallback<T, Args>>(
         &self,
         callback: Callback,
@@ -124,11 +120,7 @@ impl<T: Message> StatsSubscriptionState<T, Node> {
 
 impl<T: Message, Payload: 'static + Send + Sync> StatsSubscriptionState<T, Worker<Payload>> {
     /// Replaces the callback, as [`rclrs::SubscriptionState::set_worker_callback`] does. The new callback is also
-    /// measured.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`set_callback`](StatsSubscriptionState::set_callback).
+    /// measured. Returns the same errors as [`set_callback`](StatsSubscriptionState::set_callback).
     pub fn set_worker_callback<Args, Callback: InstrumentWorkerCallback<T, Payload, Args>>(
         &self,
         callback: Callback,
@@ -148,7 +140,6 @@ impl<T, Scope> StatsSubscriptionState<T, Scope> {
         subscription.ok_or_else(|| StatisticsError::CallbackForm { topic: self.topic_name() })
     }
 
-    /// Returns a probe for a callback that replaces the first callback.
     fn probe<M: Message>(&self) -> Probe<M> {
         let measures_size = self.recorder.measures(Metric::MessageSize);
         let size = measures_size.then(SerializedSize::of_received).and_then(Result::ok);
@@ -169,7 +160,6 @@ pub(crate) trait AnySubscription: Send + Sync {
     fn qos(&self) -> QoSProfile;
     fn as_any(&self) -> &dyn Any;
 
-    /// Returns the structure of the messages, if the subscription is dynamic.
     fn structure(&self) -> Option<&MessageStructure> {
         None
     }

@@ -168,17 +168,12 @@ impl<Payload: 'static + Send + Sync> StatsTimerState<Worker<Payload>> {
     }
 }
 
-/// A measured callback that rclrs takes.
+/// A measured callback that rclrs takes. rclrs does the same with each form of callback, so one trait is enough also for
+/// a callback that is called once.
 pub(crate) struct Measured<Scope: WorkScope>(AnyTimerCallback<Scope>);
 
 impl IntoNodeTimerRepeatingCallback<Self> for Measured<Node> {
     fn into_node_timer_repeating_callback(self) -> AnyTimerCallback<Node> {
-        self.0
-    }
-}
-
-impl IntoNodeTimerOneshotCallback<Self> for Measured<Node> {
-    fn into_node_timer_oneshot_callback(self) -> AnyTimerCallback<Node> {
         self.0
     }
 }
@@ -189,19 +184,12 @@ impl<Scope: WorkScope> IntoWorkerTimerRepeatingCallback<Scope, Self> for Measure
     }
 }
 
-impl<Scope: WorkScope> IntoWorkerTimerOneshotCallback<Scope, Self> for Measured<Scope> {
-    fn into_worker_timer_oneshot_callback(self) -> AnyTimerCallback<Scope> {
-        self.0
-    }
-}
-
 /// The measurements of a timer. They remain when the timer's callback is replaced.
 pub(crate) struct MeasuredTimer {
     pub(crate) calls: Arc<Windowed<TimerCalls>>,
     pub(crate) period: Duration,
     /// The node's simulated time, if the timer uses simulated time.
     pub(crate) simulated: Option<Arc<SimulatedTime>>,
-    /// The name of the source, for the log.
     pub(crate) name: Box<str>,
 }
 
@@ -251,7 +239,6 @@ impl MeasuredTimer {
     }
 }
 
-/// The part of a timer's statistics that its callback calls.
 struct Probe {
     measured: Arc<MeasuredTimer>,
     /// The schedule of the timer; `None` if the period is 0.
@@ -262,7 +249,6 @@ struct Probe {
 }
 
 impl Probe {
-    /// Records that a callback starts now.
     fn start<Scope: WorkScope>(&mut self, timer: &TimerState<Scope>) -> Option<RunningTimerCallback> {
         if !self.measured.calls.is_enabled() {
             if let Some(schedule) = &mut self.schedule {

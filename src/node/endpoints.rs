@@ -13,28 +13,26 @@ use topic_statistics_core::{
     health::{Expectations, Names},
     record::{
         clock::HostClock,
-        options::SourceOptions,
         publications::Publications,
         recorder::Recorder,
         source::{Source, SourceHandle},
         windowed::Windowed,
     },
-    schedule::scheduler::NewSource,
     source_kind::SourceKind,
     Metric,
 };
 
-use super::{
-    publishers::{create_publisher, TopicPublishers},
-    NodeStatistics,
-};
+#[cfg(feature = "interfaces")]
+use super::publishers::create_publisher;
+use super::NodeStatistics;
 use crate::{
-    error::{creation_error, StatisticsError},
-    graph::{PublisherCheck, Request},
+    error::StatisticsError,
+    graph::{matched, PublisherCheck, Request},
     measure::{
         callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
         dynamic::{has_no_stamp, DynamicProbe, DynamicSubscription},
         dynamic_size::DynamicSize,
+        goal::fully_qualified,
         probe::Probe,
         publisher::{StatsDynamicPublisher, StatsDynamicPublisherState, StatsPublisher, StatsPublisherState},
         size::SerializedSize,
@@ -42,25 +40,14 @@ use crate::{
         subscription::{AnySubscription, StatsSubscription, StatsSubscriptionState, StatsWorkerSubscription},
     },
     options::{StatisticsOptions, StatsOptions},
+    report::diagnostics,
 };
 
-/// The statistics of a subscription that rclrs has not created yet.
-struct NewSubscription {
-    /// The topic name that user code has passed.
-    topic: String,
-    statistics: StatisticsOptions,
-    recorder: Arc<Recorder>,
-    source: NewSource,
-}
+type Subscribe<'s> =
+    dyn FnOnce(SubscriptionOptions<'_>, Arc<Recorder>) -> Result<Arc<dyn AnySubscription>, RclrsError> + 's;
 
-/// The checked options of the statistics of a publisher that rclrs has not created yet.
-struct NewPublisher {
-    /// The topic name that user code has passed.
-    topic: String,
-    own: SourceOptions,
-    statistics: StatisticsOptions,
-    to: Option<Arc<TopicPublishers>>,
-}
+type CreatedSubscription = (SourceHandle, Arc<Recorder>, Arc<dyn AnySubscription>);
+type CreatedPublisher<Publisher, Size> = (Publisher, Option<Size>, SourceHandle, Arc<Windowed<Publications>>);
 
 impl NodeStatistics {
     /// Creates a subscription with statistics, like
@@ -93,11 +80,8 @@ impl NodeStatistics {
     /// [`NodeState::create_async_subscription`](rclrs::NodeState::create_async_subscription).
     ///
     /// The callback takes the same arguments as in [`create_subscription`](Self::create_subscription), but is an
-    /// [`FnMut`] and returns a future. The callback starts when this future is first polled.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as `create_subscription`.
+    /// [`FnMut`] and returns a future. The callback starts when this future is first polled. Returns the same errors as
+    /// `create_subscription`.
     pub fn create_async_subscription<'a, T, Args>(
         &self,
         options: impl StatsOptions<SubscriptionOptions<'a>>,
@@ -115,11 +99,7 @@ impl NodeStatistics {
     /// [`WorkerState::create_subscription`](rclrs::WorkerState::create_subscription).
     ///
     /// The callback takes the same arguments as in [`create_subscription`](Self::create_subscription), but is an
-    /// [`FnMut`] and may take `&mut Payload` as the first argument.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as `create_subscription`.
+    /// [`FnMut`] and may take `&mut Payload` as the first argument. Returns the same errors as `create_subscription`.
     pub fn create_worker_subscription<'a, T, Payload, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -136,12 +116,9 @@ impl NodeStatistics {
     }
 
     /// Creates a subscription with statistics, of a type that is known only at run time, like
-    /// [`NodeState::create_dynamic_subscription`](rclrs::NodeState::create_dynamic_subscription).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_subscription`](Self::create_subscription), and an error if AMENT_PREFIX_PATH
-    /// does not have the type.
+    /// [`NodeState::create_dynamic_subscription`](rclrs::NodeState::create_dynamic_subscription). Returns the same
+    /// errors as [`create_subscription`](Self::create_subscription), and an error if AMENT_PREFIX_PATH does not have
+    /// the type.
     ///
     /// ```
     /// # use rclrs::*;
@@ -171,11 +148,8 @@ impl NodeStatistics {
 
     /// Creates a subscription with an async callback and statistics, of a type that is known only at run time, like
     /// [`NodeState::create_async_dynamic_subscription`](rclrs::NodeState::create_async_dynamic_subscription). The
-    /// callback starts when its future is first polled.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
+    /// callback starts when its future is first polled. Returns the same errors as
+    /// [`create_dynamic_subscription`](Self::create_dynamic_subscription).
     pub fn create_async_dynamic_subscription<'a, Out>(
         &self,
         message_type: MessageTypeName,
@@ -205,11 +179,8 @@ impl NodeStatistics {
     }
 
     /// Creates a subscription on a worker with statistics, of a type that is known only at run time, like
-    /// [`WorkerState::create_dynamic_subscription`](rclrs::WorkerState::create_dynamic_subscription).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
+    /// [`WorkerState::create_dynamic_subscription`](rclrs::WorkerState::create_dynamic_subscription). Returns the same
+    /// errors as [`create_dynamic_subscription`](Self::create_dynamic_subscription).
     pub fn create_worker_dynamic_subscription<'a, Payload>(
         &self,
         worker: &Worker<Payload>,
@@ -244,16 +215,20 @@ impl NodeStatistics {
         ) -> Result<Arc<DynamicSubscriptionState<Scope>>, RclrsError>,
     ) -> Result<Arc<StatsSubscriptionState<DynamicMessage, Scope>>, StatisticsError> {
         let (options, statistics) = options.split();
+        let name = message_type.to_string();
         if has_no_stamp(&message_type) {
-            statistics.check_without_header(&message_type.to_string(), self.options.age_source)?;
+            statistics.check_without_header(&name, self.options.age_source)?;
         }
         let statistics = self.with_metrics_for(options.topic, statistics, SourceKind::Subscription);
-        let size = self.find_size(&statistics, || DynamicSize::find(&message_type));
-        self.create_any(message_type.to_string().into(), (options, statistics), |options, recorder| {
+        let size = self.find_size(&statistics, || DynamicSize::find(&name));
+        let subscribe = |options: SubscriptionOptions<'_>, recorder| {
             let qos = options.qos;
             let subscription = subscribe(message_type, options, DynamicProbe::new(size, recorder))?;
-            Ok(Arc::new(DynamicSubscription { subscription, qos }))
-        })
+            Ok(Arc::new(DynamicSubscription { subscription, qos }) as _)
+        };
+        let (source, recorder, subscription) =
+            self.create_any(name.into(), (options, statistics), Box::new(subscribe))?;
+        Ok(Arc::new(StatsSubscriptionState::new(source, recorder, subscription)))
     }
 
     /// Creates a publisher with statistics, like [`NodeState::create_publisher`](rclrs::NodeState::create_publisher).
@@ -267,21 +242,20 @@ impl NodeStatistics {
         options: impl StatsOptions<PublisherOptions<'a>>,
     ) -> Result<StatsPublisher<T>, StatisticsError> {
         let (options, statistics) = options.split();
-        let new = self.prepare_publisher(options.topic, statistics)?;
-        let publisher = create_publisher::<T::RmwMsg>(&self.running.node, options)?;
-        let size = self.find_size(&new.statistics, SerializedSize::of_published).map(Box::new);
-        let (source, publications) = self.complete_publisher(new, publisher.topic_name());
-        Ok(Arc::new(StatsPublisherState::new(source, publications, size, publisher)))
+        let create = |options| {
+            let publisher = self.running.node.create_publisher::<T::RmwMsg>(options)?;
+            Ok((publisher.topic_name(), publisher))
+        };
+        let (publisher, size, source, publications) =
+            self.create_any_publisher(options, statistics, create, SerializedSize::of_published)?;
+        Ok(Arc::new(StatsPublisherState::new(source, publications, size.map(Box::new), publisher)))
     }
 
     /// Creates a publisher with statistics, of a type that is known only at run time, like
     /// [`NodeState::create_dynamic_publisher`](rclrs::NodeState::create_dynamic_publisher). The sizes of the
-    /// publisher's messages are unknown: [`Metric::MessageSize`] is NaN, and a warning is logged.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_publisher`](Self::create_publisher), and an error if AMENT_PREFIX_PATH does
-    /// not have the type.
+    /// publisher's messages are unknown: [`Metric::MessageSize`] is NaN, and a warning is logged. Returns the same
+    /// errors as [`create_publisher`](Self::create_publisher), and an error if AMENT_PREFIX_PATH does not have the
+    /// type.
     pub fn create_dynamic_publisher<'a>(
         &self,
         message_type: MessageTypeName,
@@ -291,42 +265,39 @@ impl NodeStatistics {
             Err(format!("The sizes of {message_type} messages will be NaN: those of a dynamic publisher are not known"))
         };
         let (options, statistics) = options.split();
-        let new = self.prepare_publisher(options.topic, statistics)?;
-        let publisher =
-            self.running.node.create_dynamic_publisher(message_type.clone(), options).map_err(|source| {
-                creation_error(&self.running.node, SourceKind::Publisher, new.topic.clone(), source)
-            })?;
-        let _ = self.find_size(&new.statistics, no_size);
-        let (source, publications) = self.complete_publisher(new, publisher.topic_name());
+        let create = |options| {
+            let publisher = self.running.node.create_dynamic_publisher(message_type.clone(), options)?;
+            Ok((publisher.topic_name(), publisher))
+        };
+        let (publisher, _, source, publications) =
+            self.create_any_publisher(options, statistics, create, no_size)?;
         Ok(Arc::new(StatsDynamicPublisherState::new(source, publications, publisher)))
     }
 
-    /// Checks the options of a publisher's statistics, and creates the publishers of its windows and health.
-    fn prepare_publisher(
+    /// Creates a publisher and its source. `create` also returns the topic. `find_size` is called if sizes are measured.
+    fn create_any_publisher<'a, Publisher, Size>(
         &self,
-        topic: &str,
+        options: PublisherOptions<'a>,
         statistics: StatisticsOptions,
-    ) -> Result<NewPublisher, StatisticsError> {
+        create: impl FnOnce(PublisherOptions<'a>) -> Result<(String, Publisher), RclrsError>,
+        find_size: impl FnOnce() -> Result<Size, String>,
+    ) -> Result<CreatedPublisher<Publisher, Size>, StatisticsError> {
         statistics.check(SourceKind::Publisher)?;
+        let given = options.topic.to_owned();
         let own = statistics.of_source();
-        let statistics = self.with_metrics_for(topic, statistics, SourceKind::Publisher).or(&self.options);
+        let statistics = self.with_metrics_for(&given, statistics, SourceKind::Publisher).or(&self.options);
         let to = self.publisher(&statistics)?;
         self.prepare_diagnostics(&statistics)?;
-        Ok(NewPublisher { topic: topic.to_owned(), own, statistics, to })
-    }
-
-    /// Creates the source of a publisher, after rclrs has created the publisher on this topic.
-    fn complete_publisher(
-        &self,
-        NewPublisher { topic: given, own, statistics, to }: NewPublisher,
-        topic: String,
-    ) -> (SourceHandle, Arc<Windowed<Publications>>) {
+        let (topic, publisher) =
+            create(options).map_err(|source| self.not_created(SourceKind::Publisher, &given, source))?;
+        let size = self.find_size(&statistics, find_size);
         let measures_size = statistics.metrics.iter().flatten().any(|metric| *metric == Metric::MessageSize);
         let publications = Publications::new(statistics.first_period.unwrap_or_default(), measures_size);
         let publications = Arc::new(Windowed::new(publications));
         let name = self.source_name(statistics.source_name, &topic);
         let source = Source::new(name, Arc::clone(&publications) as _, None).of_topic(topic, &given);
-        (self.keep(self.add_source(source, own, to, statistics.expectations)), publications)
+        let source = self.keep(self.add_source(source, own, to, statistics.expectations));
+        Ok((publisher, size, source, publications))
     }
 
     /// Returns the expectations of a source with this topic or name: the source's own expectations, or else the
@@ -338,12 +309,8 @@ impl NodeStatistics {
         own: Option<&Expectations>,
         kind: SourceKind,
     ) -> Option<Expectations> {
-        let node = self.running.node.fully_qualified_name();
-        let topic = match (given.strip_prefix('~'), given.starts_with('/')) {
-            (Some(rest), _) => format!("{node}{rest}"),
-            (None, true) => given.to_owned(),
-            (None, false) => format!("{}/{given}", self.running.node.namespace().trim_end_matches('/')),
-        };
+        let (node, topic) =
+            (self.running.node.fully_qualified_name(), fully_qualified(&self.running.node, given));
         let source = format!("{node}:{topic}");
         let names = Names { source: &source, plain_source: &source, topic: Some(&topic), given: Some(given) };
         match own.cloned().or_else(|| self.file_expectations(names, kind)) {
@@ -371,7 +338,7 @@ impl NodeStatistics {
     /// Creates the publisher of health, if the source's options have expectations.
     pub(super) fn prepare_diagnostics(&self, statistics: &StatisticsOptions) -> Result<(), StatisticsError> {
         match self.diagnostics.as_ref().filter(|_| statistics.expectations.is_some()) {
-            Some(publisher) => publisher.create(&self.running.node),
+            Some(publisher) => publisher.create(&self.running.node, diagnostics::qos()),
             None => Ok(()),
         }
     }
@@ -388,7 +355,6 @@ impl NodeStatistics {
         size.map_err(|warning| self.warn(&warning)).ok()
     }
 
-    /// Reports a warning through `tracing` and in the node's log.
     pub(super) fn warn(&self, warning: &str) {
         tracing::warn!("{warning}");
         log_warn!(self.running.node.logger(), "{warning}");
@@ -411,69 +377,44 @@ impl NodeStatistics {
         }
         let statistics = self.with_metrics_for(options.topic, statistics, SourceKind::Subscription);
         let size = self.find_size(&statistics, SerializedSize::of_received).map(Box::new);
-        self.create_any(message_type, (options, statistics), |options, recorder| {
-            Ok(subscribe(options, Probe::new(stamp, size, recorder))?)
-        })
-    }
-
-    /// Creates a subscription of a type (`package/msg/Name`) that may be known only at run time. Only code that depends
-    /// on the message type is generic. Other code is compiled only once for all subscriptions of a program.
-    fn create_any<T, Scope>(
-        &self,
-        message_type: Cow<'static, str>,
-        (options, statistics): (SubscriptionOptions<'_>, StatisticsOptions),
-        subscribe: impl FnOnce(
-            SubscriptionOptions<'_>,
-            Arc<Recorder>,
-        ) -> Result<Arc<dyn AnySubscription>, RclrsError>,
-    ) -> Result<Arc<StatsSubscriptionState<T, Scope>>, StatisticsError> {
-        let is_transient_local = options.qos.durability == QoSDurabilityPolicy::TransientLocal;
-        let new = self.prepare_subscription(options.topic, is_transient_local, statistics)?;
-        let recorder = Arc::clone(&new.recorder);
-        let subscription = subscribe(options, Arc::clone(&recorder));
-        let (source, subscription) = self.complete_subscription(new, message_type, subscription)?;
+        let subscribe = |options: SubscriptionOptions<'_>, recorder| {
+            Ok(subscribe(options, Probe::new(stamp, size, recorder))? as _)
+        };
+        let (source, recorder, subscription) =
+            self.create_any(message_type, (options, statistics), Box::new(subscribe))?;
         Ok(Arc::new(StatsSubscriptionState::new(source, recorder, subscription)))
     }
 
-    /// Creates the statistics of a subscription, and begins to measure. This is done before rclrs creates the
-    /// subscription, because messages may arrive before rclrs returns it.
-    fn prepare_subscription(
+    /// Creates a subscription of a type (`package/msg/Name`) that may be known only at run time. This function is not
+    /// generic, so that it is compiled only once for all subscriptions of a program.
+    fn create_any(
         &self,
-        topic: &str,
-        is_transient_local: bool,
-        statistics: StatisticsOptions,
-    ) -> Result<NewSubscription, StatisticsError> {
+        message_type: Cow<'static, str>,
+        (options, statistics): (SubscriptionOptions<'_>, StatisticsOptions),
+        subscribe: Box<Subscribe<'_>>,
+    ) -> Result<CreatedSubscription, StatisticsError> {
         statistics.check(SourceKind::Subscription)?;
         let own = statistics.of_source();
         let statistics = statistics.or(&self.options);
         let publisher = self.publisher(&statistics)?;
         self.prepare_diagnostics(&statistics)?;
-        let options = statistics.recorder().transient_local(is_transient_local);
-        let recorder = Arc::new(Recorder::new(topic, options, self.simulated.clone(), &HostClock));
-        let source = self.add_collector(Arc::clone(&recorder) as _, own, publisher);
-        Ok(NewSubscription { topic: topic.to_owned(), statistics, recorder, source })
-    }
-
-    /// Begins to publish the statistics of a subscription, after rclrs has created the subscription.
-    fn complete_subscription(
-        &self,
-        NewSubscription { topic, statistics, recorder, source: new }: NewSubscription,
-        message_type: Cow<'static, str>,
-        subscription: Result<Arc<dyn AnySubscription>, RclrsError>,
-    ) -> Result<(SourceHandle, Arc<dyn AnySubscription>), StatisticsError> {
-        let subscription = subscription
-            .map_err(|source| creation_error(&self.running.node, SourceKind::Subscription, topic, source))?;
+        let given = options.topic.to_owned();
+        let is_transient_local = options.qos.durability == QoSDurabilityPolicy::TransientLocal;
+        let recorder = statistics.recorder().transient_local(is_transient_local);
+        let recorder = Arc::new(Recorder::new(&given, recorder, self.simulated.clone(), &HostClock));
+        // From here on, messages are measured, because messages may arrive before rclrs returns the subscription.
+        let new = self.add_collector(Arc::clone(&recorder) as _, own, publisher);
+        let subscription = subscribe(options, Arc::clone(&recorder))
+            .map_err(|source| self.not_created(SourceKind::Subscription, &given, source))?;
         let topic = subscription.topic_name();
         let name = self.source_name(statistics.source_name.clone(), &topic);
-        let check = PublisherCheck::new(
-            &self.running.node,
-            Request { topic: topic.into(), message_type, qos: subscription.qos().into() },
-        );
+        let request = Request { topic: topic.into(), message_type, qos: matched(&subscription.qos()) };
+        let check = PublisherCheck::new(&self.running.node, request);
         let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, Some(Box::new(check))));
         #[cfg(feature = "interfaces")]
         self.publish_losses(&source, &statistics)?;
         self.expect(&source, statistics.expectations);
-        Ok((self.keep(new.complete(source)), subscription))
+        Ok((self.keep(new.complete(source)), recorder, subscription))
     }
 
     /// Begins to publish events about the messages that a subscription loses, if the subscription measures losses.

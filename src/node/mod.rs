@@ -4,12 +4,9 @@
 //!
 //! [`endpoints`] creates subscriptions and publishers with statistics, [`waiting`] creates services, clients, timers
 //! and actions, and [`code`] creates stopwatches and counters. [`parameters`] declares the ROS parameters.
-//! [`publishers`] publishes the windows, `distributions` publishes the distributions of the windows, and [`reports`]
-//! writes the log and publishes the health.
+//! [`publishers`] publishes the windows and their distributions, and [`reports`] writes the log and publishes the health.
 
 mod code;
-#[cfg(feature = "interfaces")]
-mod distributions;
 mod endpoints;
 pub(crate) mod parameters;
 mod publishers;
@@ -51,12 +48,13 @@ use crate::report::service::{self, TopicStatisticsService};
 use crate::{
     error::StatisticsError,
     executor::{claim, ExecutorStatistics},
+    interfaces::diagnostic_msgs::msg::DiagnosticArray,
     measure::{counter::CounterState, handle::SourceStatistics, stopwatch::StopwatchState},
     options::{check_period, NodeStatisticsOptions, SourceName, StatisticsOptions},
-    report::diagnostics::NodeNames,
+    report::diagnostics::{self, NodeNames},
 };
 use parameters::Parameters;
-use publishers::{DiagnosticsPublisher, TopicPublishers};
+use publishers::{LazyPublisher, TopicPublishers};
 use registry::Registry;
 use reports::{NodeClock, NodeReports};
 
@@ -112,7 +110,7 @@ pub struct NodeStatistics {
     /// publisher lives as long as a source uses it.
     others: Mutex<Vec<Weak<TopicPublishers>>>,
     /// The publisher of health; `None` if the node's health is not published.
-    diagnostics: Option<Arc<DiagnosticsPublisher>>,
+    diagnostics: Option<Arc<LazyPublisher<DiagnosticArray>>>,
     names: Arc<SourceNames>,
     stopwatches: Registry<StopwatchState>,
     counters: Registry<CounterState>,
@@ -154,11 +152,8 @@ impl Drop for Running {
 }
 
 impl NodeStatistics {
-    /// Creates the statistics of a node, with the defaults of rclcpp.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`with_options`](Self::with_options).
+    /// Creates the statistics of a node, with the defaults of rclcpp. Returns the same errors as
+    /// [`with_options`](Self::with_options).
     pub fn new(node: &Node) -> Result<Self, StatisticsError> {
         Self::with_options(node, StatisticsOptions::new())
     }
@@ -177,7 +172,10 @@ impl NodeStatistics {
         let options = options.into();
         options.check()?;
         let node_name = node.fully_qualified_name();
+        #[cfg(feature = "totals_file")]
         let write_totals = totals_writer(&options, &node_name)?;
+        #[cfg(not(feature = "totals_file"))]
+        let write_totals = |_: &Scheduler| None;
 
         // Until the thread starts, this function owns everything that it creates. So an error drops everything.
         let parameters = Parameters::declare(node, &options.statistics)?;
@@ -185,17 +183,24 @@ impl NodeStatistics {
 
         // The options are final, because the parameters have been read. The publishers are created now, so that readers
         // find the publishers before the first window ends.
-        let publisher = create_publisher(node, &statistics)?;
+        let publisher = statistics
+            .publishes()
+            .then(|| TopicPublishers::new(node, &statistics).map(Arc::new))
+            .transpose()?;
         let claimed = claim(node);
+        let diagnostics =
+            options.diagnostics.then(|| Arc::new(LazyPublisher::new(diagnostics::TOPIC.to_owned())));
         let is_judged =
             claimed.is_some() || expectations.expectations.is_some() || options.has_expectation_file();
-        let diagnostics = create_diagnostics(node, &options, is_judged)?;
+        if let (Some(publisher), true) = (&diagnostics, is_judged) {
+            publisher.create(node, diagnostics::qos())?;
+        }
 
         // The scheduler publishes nothing yet, because its thread has not started.
         let clock = node.get_clock();
         let simulated = matches!(clock.clock_type(), ClockType::RosTime)
             .then(|| Arc::new(SimulatedTime::new(NodeClock(clock))));
-        let loss_events = LossEvents::new(node_name.clone(), max_event_rate(&options));
+        let loss_events = LossEvents::new(node_name.clone(), options.max_event_rate);
         let mut schedule = Schedule::new(statistics.of_node(), options.log_table, loss_events);
         schedule.judge_by(expectations, diagnostics.is_some());
         let names = NodeNames { name: node.name(), hardware_id: options.hardware_id.clone() };
@@ -203,7 +208,15 @@ impl NodeStatistics {
         let scheduler =
             Arc::new(Scheduler::new(node_name.clone(), Box::new(reports), schedule, simulated.clone()));
         #[cfg(feature = "interfaces")]
-        let service = create_service(node, &options, &scheduler)?;
+        let service = options.service.then(|| {
+            let scheduler = Arc::downgrade(&scheduler);
+            let totals = move || scheduler.upgrade().map(|scheduler| scheduler.totals()).unwrap_or_default();
+            service::create(node, totals)
+        });
+        #[cfg(feature = "interfaces")]
+        let service = service
+            .transpose()
+            .map_err(|source| creation_error(node, SourceKind::Service, service::NAME.to_owned(), source))?;
         if let Some(parameters) = &parameters {
             parameters.apply_changes_to(&scheduler);
         }
@@ -306,7 +319,6 @@ impl NodeStatistics {
         self.change_defaults(|defaults| defaults.distributions = distributions);
     }
 
-    /// Changes the defaults of the sources, and the parameters of the node.
     fn change_defaults(&self, change: impl FnOnce(&mut SourceDefaults)) {
         match &self.running.parameters {
             Some(parameters) => parameters.change_defaults(change),
@@ -375,7 +387,6 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns the expectations of a source in the file of expectations.
     fn file_expectations(&self, _names: Names<'_>, _kind: SourceKind) -> Option<Expectations> {
         #[cfg(feature = "expectation_file")]
         return self.expectation_file.as_ref()?.source_expectations(_names, _kind);
@@ -383,7 +394,6 @@ impl NodeStatistics {
         None
     }
 
-    /// Returns a handle for user code, which keeps the statistics alive.
     fn keep(&self, source: SourceHandle) -> SourceHandle {
         source.keeping(&self.keeper)
     }
@@ -397,23 +407,16 @@ impl NodeStatistics {
         if !options.publishes() {
             return Ok(None);
         }
-        let (topic, qos) = (options.publisher_topic(), options.qos);
         let mut others = lock(&self.others);
         others.retain(|other| other.strong_count() > 0);
         let all = self.publisher.iter().cloned().chain(others.iter().filter_map(Weak::upgrade));
-        let shared = all.into_iter().find(|publisher| publisher.are_of(topic, qos));
-        let publisher = match shared {
-            Some(publisher) => publisher,
-            None => {
-                let publisher = Arc::new(TopicPublishers::new(&self.running.node, topic, qos)?);
-                others.push(Arc::downgrade(&publisher));
-                publisher
-            }
-        };
-        #[cfg(feature = "interfaces")]
-        if options.has_distributions() {
-            publisher.create_distributions(&self.running.node)?;
+        let shared = all.into_iter().find(|publisher| publisher.are_for(options));
+        if let Some(publisher) = shared {
+            publisher.prepare(&self.running.node, options)?;
+            return Ok(Some(publisher));
         }
+        let publisher = Arc::new(TopicPublishers::new(&self.running.node, options)?);
+        others.push(Arc::downgrade(&publisher));
         Ok(Some(publisher))
     }
 }
@@ -431,71 +434,6 @@ fn with_parameters(
         log_info!(node.logger(), "Topic statistics are disabled by the parameter {}", parameters::ENABLED);
     }
     (options, parameters.apply_to_expectations(&expectations))
-}
-
-/// Creates the publishers of the node's windows; returns `None` if the windows are not published.
-fn create_publisher(
-    node: &Node,
-    options: &StatisticsOptions,
-) -> Result<Option<Arc<TopicPublishers>>, StatisticsError> {
-    if !options.publishes() {
-        return Ok(None);
-    }
-    let publisher = TopicPublishers::new(node, options.publisher_topic(), options.qos)?;
-    #[cfg(feature = "interfaces")]
-    if options.has_distributions() {
-        publisher.create_distributions(node)?;
-    }
-    Ok(Some(Arc::new(publisher)))
-}
-
-/// Creates the publisher of the node's health; returns `None` if the health is not published. `is_judged` is false if
-/// no source has expectations yet. In this case, rclrs's publisher is created later.
-fn create_diagnostics(
-    node: &Node,
-    options: &NodeStatisticsOptions,
-    is_judged: bool,
-) -> Result<Option<Arc<DiagnosticsPublisher>>, StatisticsError> {
-    let diagnostics = options.diagnostics.then(Arc::<DiagnosticsPublisher>::default);
-    if let Some(publisher) = diagnostics.as_ref().filter(|_| is_judged) {
-        publisher.create(node)?;
-    }
-    Ok(diagnostics)
-}
-
-/// Creates the service with the totals; returns `None` if the options do not enable the service.
-#[cfg(feature = "interfaces")]
-fn create_service(
-    node: &Node,
-    options: &NodeStatisticsOptions,
-    scheduler: &Arc<Scheduler>,
-) -> Result<Option<TopicStatisticsService>, StatisticsError> {
-    if !options.service {
-        return Ok(None);
-    }
-    let scheduler = Arc::downgrade(scheduler);
-    let totals = move || scheduler.upgrade().map(|scheduler| scheduler.totals()).unwrap_or_default();
-    let service = service::create(node, totals);
-    service
-        .map(Some)
-        .map_err(|source| creation_error(node, SourceKind::Service, service::NAME.to_owned(), source))
-}
-
-/// Returns the largest number of loss events per second; 0 without the feature `interfaces`.
-fn max_event_rate(_options: &NodeStatisticsOptions) -> f64 {
-    #[cfg(feature = "interfaces")]
-    return _options.max_event_rate;
-    #[cfg(not(feature = "interfaces"))]
-    0.0
-}
-
-/// Returns a function that writes no file, because the feature `totals_file` is disabled.
-#[cfg(not(feature = "totals_file"))]
-fn totals_writer(
-    _options: &NodeStatisticsOptions,
-    _node: &str,
-) -> Result<impl FnOnce(&Scheduler) -> Option<std::fs::File> + Send + 'static, StatisticsError> {
-    Ok(|_: &Scheduler| None)
 }
 
 /// Returns the function that writes the file of totals when the statistics end.

@@ -49,16 +49,14 @@ impl Parameters {
     /// Returns `None` if another `NodeStatistics` of the node has already declared the parameters.
     pub fn declare(node: &Node, options: &StatisticsOptions) -> Result<Option<Self>, StatisticsError> {
         let defaults = options.of_node();
-        let enabled = node
-            .declare_parameter(ENABLED)
-            .default(defaults.enabled)
-            .description("Whether the node's subscriptions publish topic statistics")
-            .mandatory();
-        let enabled = match enabled {
+        let flag = |name, default: bool, description: &'static str| {
+            node.declare_parameter(name).default(default).description(description).mandatory()
+        };
+        let flag_rule = "it has to be true or false";
+        let description = "Whether the node's subscriptions publish topic statistics";
+        let enabled = match flag(ENABLED, defaults.enabled, description) {
             Err(DeclarationError::AlreadyDeclared) => return Ok(None),
-            enabled => {
-                enabled.map_err(|error| invalid(node, ENABLED, "it has to be true or false", &error))?
-            }
+            enabled => enabled.map_err(|error| invalid(node, ENABLED, flag_rule, &error))?,
         };
         let publish_period = node
             .declare_parameter(PUBLISH_PERIOD)
@@ -68,14 +66,10 @@ impl Parameters {
             .validate(|value| seconds(value).map(drop))
             .mandatory()
             .map_err(|error| invalid(node, PUBLISH_PERIOD, "it has to be a number of seconds", &error))?;
-        let distributions = node
-            .declare_parameter(DISTRIBUTIONS)
-            .default(defaults.distributions)
-            .description(
-                "Whether the distributions of samples are published, on <publish_topic>/distribution",
-            )
-            .mandatory()
-            .map_err(|error| invalid(node, DISTRIBUTIONS, "it has to be true or false", &error))?;
+        let description =
+            "Whether the distributions of samples are published, on <publish_topic>/distribution";
+        let distributions = flag(DISTRIBUTIONS, defaults.distributions, description)
+            .map_err(|error| invalid(node, DISTRIBUTIONS, flag_rule, &error))?;
         let scheduler = Arc::new(OnceLock::new());
         let declare_conditions = |name, level: Level, description: &'static str| {
             let expectations = options.expectations.iter().flat_map(Expectations::conditions);
@@ -145,7 +139,6 @@ impl Parameters {
         with_warnings.with(Level::Error, conditions(&self.error_unless))
     }
 
-    /// Changes the defaults of the sources, by setting the parameters whose values change.
     pub(crate) fn change_defaults(&self, change: impl FnOnce(&mut SourceDefaults)) {
         let before = self.defaults();
         let mut defaults = before;
@@ -163,7 +156,6 @@ impl Parameters {
         }
     }
 
-    /// Returns the defaults of the sources, as the parameters set them.
     fn defaults(&self) -> SourceDefaults {
         let mut defaults = SourceDefaults::default();
         (defaults.enabled, defaults.distributions) = (self.enabled.get(), self.distributions.get());
@@ -173,33 +165,30 @@ impl Parameters {
         defaults
     }
 
-    /// From now on, applies changes of the parameters to the scheduler.
     pub(crate) fn apply_changes_to(&self, scheduler: &Arc<Scheduler>) {
-        let weak = Arc::downgrade(scheduler);
-        self.enabled.on_change(move |enabled| set(&weak, |defaults| defaults.enabled = *enabled));
-        let weak = Arc::downgrade(scheduler);
-        self.distributions.on_change(move |enabled| set(&weak, |defaults| defaults.distributions = *enabled));
+        let weak = || Arc::downgrade(scheduler);
+        self.scheduler.get_or_init(weak);
+        let to = weak();
+        self.enabled.on_change(move |enabled| set(&to, |defaults| defaults.enabled = *enabled));
+        let to = weak();
+        self.distributions.on_change(move |enabled| set(&to, |defaults| defaults.distributions = *enabled));
+        let to = weak();
+        self.publish_period.on_change(move |period| {
+            if let Ok(period) = seconds(period) {
+                set(&to, |defaults| defaults.publish_period = period);
+            }
+        });
         for (parameter, level) in [(&self.warn_unless, Level::Warn), (&self.error_unless, Level::Error)] {
-            let weak = Arc::downgrade(scheduler);
+            let to = weak();
             parameter.on_change(move |texts| {
-                if let Ok(conditions) = conditions(texts) {
-                    if let Some(scheduler) = weak.upgrade() {
-                        scheduler.set_conditions(level, conditions);
-                    }
+                if let (Ok(conditions), Some(scheduler)) = (conditions(texts), to.upgrade()) {
+                    scheduler.set_conditions(level, conditions);
                 }
             });
         }
-        self.scheduler.get_or_init(|| Arc::downgrade(scheduler));
-        let weak = Arc::downgrade(scheduler);
-        self.publish_period.on_change(move |period| {
-            if let Ok(period) = seconds(period) {
-                set(&weak, |defaults| defaults.publish_period = period);
-            }
-        });
     }
 }
 
-/// Changes the defaults of the sources.
 fn set(scheduler: &Weak<Scheduler>, change: impl FnOnce(&mut SourceDefaults)) {
     if let Some(scheduler) = scheduler.upgrade() {
         scheduler.change_defaults(change);

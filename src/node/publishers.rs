@@ -2,9 +2,9 @@
 
 //! Publishes windows and health.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
-use crate::interfaces::{diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::MetricsMessage};
+use crate::interfaces::statistics_msgs::msg::MetricsMessage;
 use rclrs::{Node, Publisher, PublisherOptions, QoSProfile, RclrsError};
 use rosidl_runtime_rs::Message;
 use topic_statistics_core::{
@@ -15,8 +15,11 @@ use topic_statistics_core::{
 
 use crate::{
     error::{creation_error, StatisticsError},
-    report::{diagnostics, message::metrics_message},
+    options::StatisticsOptions,
+    report::message::metrics_message,
 };
+#[cfg(feature = "interfaces")]
+use crate::{interfaces::topic_statistics_interfaces::msg::MetricsDistribution, report::distribution};
 
 /// The publishers of windows on one topic: one publisher for the metrics, and one publisher for the distributions.
 pub(super) struct TopicPublishers {
@@ -25,7 +28,9 @@ pub(super) struct TopicPublishers {
     qos: Option<QoSProfile>,
     publishers: Mutex<Publishers>,
     #[cfg(feature = "interfaces")]
-    distributions: super::distributions::DistributionPublisher,
+    distributions: LazyPublisher<MetricsDistribution>,
+    #[cfg(feature = "interfaces")]
+    node: std::sync::Weak<rclrs::NodeState>,
 }
 
 struct Publishers {
@@ -45,22 +50,38 @@ impl TopicPublishers {
     /// The depth of the history for more metrics: two messages for each of 1000 subscriptions.
     const DEPTH_OF_MANY: u32 = 2000;
 
-    /// Creates the publishers. Errors if rclrs cannot create the publisher of the metrics, for example because the
-    /// topic is invalid.
-    pub(super) fn new(node: &Node, topic: &str, qos: Option<QoSProfile>) -> Result<Self, StatisticsError> {
-        let metrics = create_publisher(node, options(topic, Self::qos(qos, 0)))?;
-        Ok(Self {
+    /// Creates the publishers. Errors if rclrs cannot create one, for example because the topic is invalid.
+    pub(super) fn new(node: &Node, options: &StatisticsOptions) -> Result<Self, StatisticsError> {
+        let topic = options.publisher_topic();
+        let qos = Self::qos(options.qos, 0);
+        let created = Self {
             topic: topic.to_owned(),
-            qos,
-            publishers: Mutex::new(Publishers { window: 0, metrics }),
+            qos: options.qos,
+            publishers: Mutex::new(Publishers {
+                window: 0,
+                metrics: create_publisher(node, with_qos(topic, qos))?,
+            }),
             #[cfg(feature = "interfaces")]
-            distributions: super::distributions::DistributionPublisher::new(node, topic),
-        })
+            distributions: LazyPublisher::new(distribution::topic(topic)),
+            #[cfg(feature = "interfaces")]
+            node: Arc::downgrade(node),
+        };
+        created.prepare(node, options)?;
+        Ok(created)
     }
 
-    /// Returns whether these publishers publish on this topic, with this QoS.
-    pub(super) fn are_of(&self, topic: &str, qos: Option<QoSProfile>) -> bool {
-        self.topic == topic && self.qos == qos
+    /// Creates the publisher of the distributions, if the options of a source need it, so that readers find it before
+    /// the first distribution is published. Errors if rclrs cannot create the publisher.
+    pub(super) fn prepare(&self, _node: &Node, _options: &StatisticsOptions) -> Result<(), StatisticsError> {
+        #[cfg(feature = "interfaces")]
+        if _options.has_distributions() {
+            return self.distributions.create(_node, self.present_qos());
+        }
+        Ok(())
+    }
+
+    pub(super) fn are_for(&self, options: &StatisticsOptions) -> bool {
+        self.topic == options.publisher_topic() && self.qos == options.qos
     }
 
     /// Makes room in the history for the windows of a new source with this number of metrics.
@@ -76,29 +97,18 @@ impl TopicPublishers {
         if now == before {
             return;
         }
-        if let Ok(publisher) = node.create_publisher(options(&self.topic, now)) {
+        if let Ok(publisher) = node.create_publisher(with_qos(&self.topic, now)) {
             publishers.metrics = publisher;
         }
         #[cfg(feature = "interfaces")]
         self.distributions.replace(node, now);
     }
 
-    /// Creates the publisher of the distributions now, so that readers find the publisher before the first distribution
-    /// is published.
-    ///
-    /// Errors if rclrs cannot create the publisher.
-    #[cfg(feature = "interfaces")]
-    pub(super) fn create_distributions(&self, node: &Node) -> Result<(), StatisticsError> {
-        self.distributions.create(node, self.present_qos())
-    }
-
-    /// Returns the QoS for the sources that were created up to now.
     #[cfg(feature = "interfaces")]
     fn present_qos(&self) -> QoSProfile {
         Self::qos(self.qos, lock(&self.publishers).window)
     }
 
-    /// Returns the given QoS, or the default QoS for this number of metrics.
     fn qos(given: Option<QoSProfile>, window: usize) -> QoSProfile {
         let depth = if window > Self::FEW { Self::DEPTH_OF_MANY } else { Self::DEPTH };
         given.unwrap_or_else(|| QoSProfile::topics_default().keep_last(depth).reliable())
@@ -125,54 +135,58 @@ impl PublishWindows for TopicPublishers {
         window: Window,
         distribution: &topic_statistics_core::collector::Distribution,
     ) -> Result<(), PublishError> {
-        let message = crate::report::distribution::message(source, metric, window, distribution);
-        self.distributions.publish(message, self.present_qos())
+        let Some(node) = self.node.upgrade() else { return Ok(()) };
+        let message = distribution::message(source, metric, window, distribution);
+        Ok(self.distributions.publish(&node, self.present_qos(), message)?)
     }
 }
 
-/// The publisher of health. rclrs's publisher is created only when a source has expectations, or for an executor,
-/// because most nodes publish no health.
-#[derive(Default)]
-pub(super) struct DiagnosticsPublisher {
-    publisher: OnceLock<Publisher<DiagnosticArray>>,
+/// A publisher that is created only when it is needed, because most nodes publish neither distributions nor health.
+pub(super) struct LazyPublisher<T: Message> {
+    topic: String,
+    publisher: Mutex<Option<Publisher<T>>>,
 }
 
-impl DiagnosticsPublisher {
-    /// The depth of the history, which is small because readers need only the last message.
-    const DEPTH: u32 = 10;
-
-    /// Creates the publisher now, so that readers find the publisher before the first health is published. Errors if
-    /// rclrs cannot create the publisher.
-    pub(super) fn create(&self, node: &Node) -> Result<(), StatisticsError> {
-        let topic = diagnostics::TOPIC.to_owned();
-        self.publisher_of(node)
-            .map(drop)
-            .map_err(|source| creation_error(node, SourceKind::Publisher, topic, source))
+impl<T: Message> LazyPublisher<T> {
+    pub(super) fn new(topic: String) -> Self {
+        Self { topic, publisher: Mutex::default() }
     }
 
-    /// Publishes health. Errors if rclrs cannot create the publisher, or cannot publish.
-    pub(super) fn publish(&self, node: &Node, message: DiagnosticArray) -> Result<(), RclrsError> {
-        self.publisher_of(node)?.publish(message)
+    /// Creates the publisher now, so that readers find it before the first message. Errors if rclrs cannot create it.
+    pub(super) fn create(&self, node: &Node, qos: QoSProfile) -> Result<(), StatisticsError> {
+        let created = self.get_or_create(node, qos).map(drop);
+        created.map_err(|source| creation_error(node, SourceKind::Publisher, self.topic.clone(), source))
     }
 
-    fn publisher_of(&self, node: &Node) -> Result<&Publisher<DiagnosticArray>, RclrsError> {
-        if let Some(publisher) = self.publisher.get() {
-            return Ok(publisher);
+    /// If the publisher exists, replaces it by a publisher with this QoS.
+    #[cfg(feature = "interfaces")]
+    fn replace(&self, node: &Node, qos: QoSProfile) {
+        let had_one = lock(&self.publisher).take().is_some();
+        // If rclrs cannot create the new publisher, for example because the context is shut down, the next publication
+        // tries again.
+        let _created = had_one.then(|| self.get_or_create(node, qos));
+    }
+
+    pub(super) fn publish(&self, node: &Node, qos: QoSProfile, message: T) -> Result<(), RclrsError> {
+        self.get_or_create(node, qos)?.publish(message)
+    }
+
+    fn get_or_create(&self, node: &Node, qos: QoSProfile) -> Result<Publisher<T>, RclrsError> {
+        let mut publisher = lock(&self.publisher);
+        if let Some(publisher) = &*publisher {
+            return Ok(Arc::clone(publisher));
         }
-        let qos = QoSProfile::topics_default().keep_last(Self::DEPTH).reliable();
-        let publisher = node.create_publisher(options(diagnostics::TOPIC, qos))?;
-        // If two threads create a publisher at the same time, the second publisher is dropped.
-        Ok(self.publisher.get_or_init(|| publisher))
+        let created = node.create_publisher(with_qos(&self.topic, qos))?;
+        Ok(Arc::clone(publisher.insert(created)))
     }
 }
 
-fn options(topic: &str, qos: QoSProfile) -> PublisherOptions<'_> {
+fn with_qos(topic: &str, qos: QoSProfile) -> PublisherOptions<'_> {
     let mut options = PublisherOptions::new(topic);
     options.qos = qos;
     options
 }
 
-/// Creates a publisher of the node. Errors if rclrs cannot create the publisher.
 pub(super) fn create_publisher<T: Message>(
     node: &Node,
     options: PublisherOptions<'_>,

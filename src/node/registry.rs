@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, Weak};
 
 use topic_statistics_core::mutex::lock;
 
-/// Weak references to handles, with the names of the handles.
 pub(super) struct Registry<T>(Mutex<Vec<(String, Weak<T>)>>);
 
 impl<T> Default for Registry<T> {
@@ -16,7 +15,6 @@ impl<T> Default for Registry<T> {
 }
 
 impl<T> Registry<T> {
-    /// Returns the handle with this name. Creates the handle if it does not exist.
     pub(super) fn get_or_create(&self, name: String, create: impl FnOnce(&str) -> Arc<T>) -> Arc<T> {
         let mut all = lock(&self.0);
         all.retain(|(_, one)| one.strong_count() > 0);

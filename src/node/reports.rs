@@ -11,10 +11,13 @@ use topic_statistics_core::schedule::{
     scheduler::{Reports, Severity},
 };
 
-use super::publishers::DiagnosticsPublisher;
+use super::publishers::LazyPublisher;
 use crate::{
     interfaces::diagnostic_msgs::msg::DiagnosticArray,
-    report::diagnostics::{self, NodeNames},
+    report::{
+        diagnostics::{self, NodeNames},
+        message::time,
+    },
 };
 
 /// The outputs of a node other than the publishers of windows and losses. After the node was dropped, only errors are
@@ -22,19 +25,17 @@ use crate::{
 pub(super) struct NodeReports {
     pub(super) node: Weak<NodeState>,
     pub(super) names: NodeNames,
-    /// `None` if health is not published.
-    pub(super) diagnostics: Option<Arc<DiagnosticsPublisher>>,
+    pub(super) diagnostics: Option<Arc<LazyPublisher<DiagnosticArray>>>,
 }
 
 impl Reports for NodeReports {
     fn log(&self, severity: Severity, text: &str) {
         let node = self.node.upgrade();
         match (severity, node) {
-            (Severity::Error, node) => {
+            (Severity::Error, None) => tracing::error!("{text}"),
+            (Severity::Error, Some(node)) => {
                 tracing::error!("{text}");
-                if let Some(node) = node {
-                    log_error!(node.logger(), "{text}");
-                }
+                log_error!(node.logger(), "{text}");
             }
             (Severity::Warn, Some(node)) => {
                 tracing::warn!("{text}");
@@ -55,8 +56,9 @@ impl Reports for NodeReports {
             diagnosed.iter().map(|judged| diagnostics::status(&self.names, &judged.source, &judged.judge));
         let mut message = DiagnosticArray { status: statuses.collect(), ..Default::default() };
         message.status.sort_by(|one, other| one.name.cmp(&other.name));
-        message.header.stamp = diagnostics::time(node.get_clock().now().nsec);
-        to.publish(&node, message).map_err(|error| format!("{}: {error}", diagnostics::TOPIC).into())
+        message.header.stamp = time(node.get_clock().now().nsec);
+        to.publish(&node, diagnostics::qos(), message)
+            .map_err(|error| format!("{}: {error}", diagnostics::TOPIC).into())
     }
 }
 

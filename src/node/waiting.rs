@@ -25,7 +25,6 @@ use topic_statistics_core::{
         timer_calls::{TimerCalls, TimerClock},
         windowed::Windowed,
     },
-    schedule::scheduler::NewSource,
     SourceKind,
 };
 
@@ -36,7 +35,7 @@ use crate::{
         action_client::{StatsActionClient, StatsActionClientState},
         action_server::{self, StatsActionServer, StatsActionServerState, StatsRequestedGoal},
         client::{StatsClient, StatsClientState},
-        goal::action_name,
+        goal::fully_qualified,
         service::{self, StatsService, StatsServiceState, StatsWorkerService},
         timer::{self, MeasuredTimer, StatsTimer, StatsTimerState, StatsWorkerTimer},
     },
@@ -76,11 +75,7 @@ impl NodeStatistics {
 
     /// Creates a service with an async callback and statistics, like
     /// [`NodeState::create_async_service`](rclrs::NodeState::create_async_service). The callback starts when its future
-    /// is first polled.
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_service`](Self::create_service).
+    /// is first polled. Returns the same errors as [`create_service`](Self::create_service).
     pub fn create_async_service<'a, T: Service, Args>(
         &self,
         options: impl StatsOptions<ServiceOptions<'a>>,
@@ -88,16 +83,13 @@ impl NodeStatistics {
     ) -> Result<StatsService<T>, StatisticsError> {
         let callback = callback.into_async_service_callback();
         self.create_service_of::<T, Node>(options.split(), true, callback, |options, callback| {
-            self.running.node.create_async_service(options, callback)
+            self.running.node.create_service(options, callback)
         })
     }
 
     /// Creates a service on a worker with statistics, like
-    /// [`WorkerState::create_service`](rclrs::WorkerState::create_service).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_service`](Self::create_service).
+    /// [`WorkerState::create_service`](rclrs::WorkerState::create_service). Returns the same errors as
+    /// [`create_service`](Self::create_service).
     pub fn create_worker_service<'a, T: Service, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -110,27 +102,22 @@ impl NodeStatistics {
         })
     }
 
-    /// Creates a client with statistics, like [`NodeState::create_client`](rclrs::NodeState::create_client).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_service`](Self::create_service).
+    /// Creates a client with statistics, like [`NodeState::create_client`](rclrs::NodeState::create_client). Returns
+    /// the same errors as [`create_service`](Self::create_service).
     pub fn create_client<'a, T: Service>(
         &self,
         options: impl StatsOptions<ClientOptions<'a>>,
     ) -> Result<StatsClient<T>, StatisticsError> {
         let (options, statistics) = options.split();
-        let given = options.service_name.to_owned();
-        let all = SourceKind::Client.metrics().iter().collect();
-        let (metrics, statistics) = self.check_waiting(statistics, SourceKind::Client, &given, all)?;
+        let kind = SourceKind::Client;
+        let (metrics, new) =
+            self.check_waiting(kind, options.service_name, statistics, kind_metrics(kind))?;
         let calls = CallRecorder::new(metrics);
-        let new = self.add_waiting(Arc::clone(&calls.calls) as _, statistics)?;
-        let client = self
-            .running
-            .node
-            .create_client::<T>(options)
-            .map_err(|source| self.not_created(SourceKind::Client, &given, source))?;
-        let source = self.complete_waiting(new, &client.service_name(), Some(&given));
+        let create = || {
+            let client = self.running.node.create_client::<T>(options)?;
+            Ok((client.service_name(), client))
+        };
+        let (client, source) = self.create_waiting(new, Arc::clone(&calls.calls) as _, create)?;
         Ok(Arc::new(StatsClientState::new(source, calls, client, Arc::clone(&self.running.node))))
     }
 
@@ -163,45 +150,30 @@ impl NodeStatistics {
         Task: Future<Output = TerminatedGoal> + Send + 'static,
     {
         let (options, statistics) = options.split();
-        let given = options.action_name.to_owned();
-        let all = SourceKind::ActionServer.metrics().iter().collect();
-        let (metrics, statistics) = self.check_waiting(statistics, SourceKind::ActionServer, &given, all)?;
+        let kind = SourceKind::ActionServer;
+        let name = fully_qualified(&self.running.node, options.action_name);
+        let (metrics, new) = self.check_waiting(kind, options.action_name, statistics, kind_metrics(kind))?;
         let recorder = GoalRecorder::new(metrics);
-        let new = self.add_waiting(Arc::clone(&recorder.goals) as _, statistics)?;
         let callback = action_server::measure(callback, recorder.clone());
-        let server = self
-            .running
-            .node
-            .create_action_server(options, callback)
-            .map_err(|source| self.not_created(SourceKind::ActionServer, &given, source))?;
-        let name = action_name(&self.running.node, &given);
-        let source = self.complete_waiting(new, &name, Some(&given));
+        let create = || Ok((name.clone(), self.running.node.create_action_server(options, callback)?));
+        let (server, source) = self.create_waiting(new, Arc::clone(&recorder.goals) as _, create)?;
         Ok(Arc::new(StatsActionServerState::new(source, recorder, server, name.into())))
     }
 
     /// Creates an action client with statistics, like
-    /// [`NodeState::create_action_client`](rclrs::NodeState::create_action_client).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_action_server`](Self::create_action_server).
+    /// [`NodeState::create_action_client`](rclrs::NodeState::create_action_client). Returns the same errors as
+    /// [`create_action_server`](Self::create_action_server).
     pub fn create_action_client<'a, A: Action>(
         &self,
         options: impl StatsOptions<ActionClientOptions<'a>>,
     ) -> Result<StatsActionClient<A>, StatisticsError> {
         let (options, statistics) = options.split();
-        let given = options.action_name.to_owned();
-        let all = SourceKind::ActionClient.metrics().iter().collect();
-        let (metrics, statistics) = self.check_waiting(statistics, SourceKind::ActionClient, &given, all)?;
+        let kind = SourceKind::ActionClient;
+        let name = fully_qualified(&self.running.node, options.action_name);
+        let (metrics, new) = self.check_waiting(kind, options.action_name, statistics, kind_metrics(kind))?;
         let recorder = GoalRecorder::new(metrics);
-        let new = self.add_waiting(Arc::clone(&recorder.goals) as _, statistics)?;
-        let client = self
-            .running
-            .node
-            .create_action_client::<A>(options)
-            .map_err(|source| self.not_created(SourceKind::ActionClient, &given, source))?;
-        let name = action_name(&self.running.node, &given);
-        let source = self.complete_waiting(new, &name, Some(&given));
+        let create = || Ok((name.clone(), self.running.node.create_action_client::<A>(options)?));
+        let (client, source) = self.create_waiting(new, Arc::clone(&recorder.goals) as _, create)?;
         Ok(Arc::new(StatsActionClientState::new(source, recorder, client, name.into())))
     }
 
@@ -236,11 +208,8 @@ impl NodeStatistics {
     }
 
     /// Creates a timer that triggers once, with statistics, like
-    /// [`NodeState::create_timer_oneshot`](rclrs::NodeState::create_timer_oneshot).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_timer_repeating`](Self::create_timer_repeating).
+    /// [`NodeState::create_timer_oneshot`](rclrs::NodeState::create_timer_oneshot). Returns the same errors as
+    /// [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_timer_oneshot<'a, Args>(
         &self,
         options: impl StatsOptions<TimerOptions<'a>>,
@@ -248,16 +217,13 @@ impl NodeStatistics {
     ) -> Result<StatsTimer, StatisticsError> {
         let callback = callback.into_node_timer_oneshot_callback();
         self.create_timer_of::<Node>(options.split(), callback, |options, callback| {
-            self.running.node.create_timer_oneshot(options, callback)
+            self.running.node.create_timer_repeating(options, callback)
         })
     }
 
     /// Creates a repeating timer on a worker with statistics, like
-    /// [`WorkerState::create_timer_repeating`](rclrs::WorkerState::create_timer_repeating).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_timer_repeating`](Self::create_timer_repeating).
+    /// [`WorkerState::create_timer_repeating`](rclrs::WorkerState::create_timer_repeating). Returns the same errors as
+    /// [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_worker_timer_repeating<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -271,11 +237,8 @@ impl NodeStatistics {
     }
 
     /// Creates a timer on a worker that triggers once, with statistics, like
-    /// [`WorkerState::create_timer_oneshot`](rclrs::WorkerState::create_timer_oneshot).
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`create_timer_repeating`](Self::create_timer_repeating).
+    /// [`WorkerState::create_timer_oneshot`](rclrs::WorkerState::create_timer_oneshot). Returns the same errors as
+    /// [`create_timer_repeating`](Self::create_timer_repeating).
     pub fn create_worker_timer_oneshot<'a, Payload: 'static + Send + Sync, Args>(
         &self,
         worker: &Worker<Payload>,
@@ -284,7 +247,7 @@ impl NodeStatistics {
     ) -> Result<StatsWorkerTimer<Payload>, StatisticsError> {
         let callback = callback.into_worker_timer_oneshot_callback();
         self.create_timer_of::<Worker<Payload>>(options.split(), callback, |options, callback| {
-            worker.create_timer_oneshot(options, callback)
+            worker.create_timer_repeating(options, callback)
         })
     }
 
@@ -298,15 +261,16 @@ impl NodeStatistics {
             service::Measured<AnyServiceCallback<T, Scope::Payload>>,
         ) -> Result<Arc<ServiceState<T, Scope>>, RclrsError>,
     ) -> Result<Arc<StatsServiceState<T, Scope>>, StatisticsError> {
-        let given = options.name.to_owned();
         let all = RequestRecorder::metrics(is_async);
-        let (metrics, statistics) = self.check_waiting(statistics, SourceKind::Service, &given, all)?;
-        let recorder = RequestRecorder::new(metrics, statistics.first_period(), is_async);
-        let new = self.add_waiting(Arc::clone(&recorder.requests) as _, statistics)?;
+        let (metrics, new) = self.check_waiting(SourceKind::Service, options.name, statistics, all)?;
+        let recorder = RequestRecorder::new(metrics, new.first_period(), is_async);
+        let requests = Arc::clone(&recorder.requests) as _;
         let probe = service::Probe::new(recorder);
-        let service = create(options, probe.measure(callback, is_async))
-            .map_err(|source| self.not_created(SourceKind::Service, &given, source))?;
-        let source = self.complete_waiting(new, &service.service_name(), Some(&given));
+        let create = || {
+            let service = create(options, probe.measure(callback, is_async))?;
+            Ok((service.service_name(), service))
+        };
+        let (service, source) = self.create_waiting(new, requests, create)?;
         Ok(Arc::new(StatsServiceState::new(source, probe, service)))
     }
 
@@ -334,89 +298,82 @@ impl NodeStatistics {
         let period = options.period;
         // The µ of "µs" is not ASCII, so it becomes "u".
         let name = format!("timer/{}", format!("{period:?}").replace('µ', "u"));
-        let all = SourceKind::Timer.metrics().iter().collect();
-        let (metrics, statistics) = self.check_waiting(statistics, SourceKind::Timer, &name, all)?;
-        let calls = TimerCalls::new(metrics, statistics.first_period(), clock, period.as_nanos() as i64);
+        let kind = SourceKind::Timer;
+        let (metrics, new) = self.check_waiting(kind, &name, statistics, kind_metrics(kind))?;
+        let calls = TimerCalls::new(metrics, new.first_period(), clock, period.as_nanos() as i64);
         let calls = Arc::new(Windowed::new(calls));
-        let new = self.add_waiting(Arc::clone(&calls) as _, statistics)?;
+        let collector = Arc::clone(&calls) as _;
         let measured = Arc::new(MeasuredTimer { calls, period, simulated, name: name.as_str().into() });
         let (callback, is_installed) = measured.measure(callback, true);
-        let timer =
-            create(options, callback).map_err(|source| self.not_created(SourceKind::Timer, &name, source))?;
-        let source = self.complete_waiting(new, &name, None);
+        let (timer, source) =
+            self.create_waiting(new, collector, || Ok((name, create(options, callback)?)))?;
         Ok(Arc::new(StatsTimerState::new(source, measured, is_installed, timer)))
     }
 
-    fn not_created(&self, kind: SourceKind, name: &str, source: RclrsError) -> StatisticsError {
+    pub(super) fn not_created(&self, kind: SourceKind, name: &str, source: RclrsError) -> StatisticsError {
         creation_error(&self.running.node, kind, name.to_owned(), source)
     }
 
-    /// Checks the options of a new source. Returns the metrics, and the options with the node's defaults. The metrics
-    /// are those that the source's own options set and those that its expectations need, or else `all`.
+    /// Checks the options of a new source. `given` is the name that user code has passed. Returns the metrics: those
+    /// that the source's own options set and those that its expectations need, or else `all`.
     fn check_waiting(
         &self,
-        statistics: StatisticsOptions,
         kind: SourceKind,
-        name: &str,
+        given: &str,
+        statistics: StatisticsOptions,
         all: MetricSet,
-    ) -> Result<(MetricSet, WaitingOptions), StatisticsError> {
+    ) -> Result<(MetricSet, NewWaiting), StatisticsError> {
         statistics.check(kind)?;
         let metrics = match &statistics.metrics {
             Some(own) => {
-                let expected = self.expected(name, statistics.expectations.as_ref(), kind);
+                let expected = self.expected(given, statistics.expectations.as_ref(), kind);
                 own.iter().copied().chain(expected.iter().flat_map(Expectations::metrics)).collect()
             }
             None => all,
         };
         let own = statistics.of_source();
-        Ok((metrics, WaitingOptions { own, statistics: statistics.or(&self.options) }))
+        let statistics = statistics.or(&self.options);
+        Ok((metrics, NewWaiting { kind, given: given.to_owned(), own, statistics }))
     }
 
-    /// Adds the collector of a new source. The collector is added before rclrs creates the service, because a request
-    /// may arrive before rclrs returns it.
-    fn add_waiting(
+    /// Creates a source with its service, client, timer or action. `create` also returns the name of this entity.
+    fn create_waiting<Entity>(
         &self,
+        NewWaiting { kind, given, own, statistics }: NewWaiting,
         collector: Arc<dyn WindowedCollector>,
-        WaitingOptions { own, statistics }: WaitingOptions,
-    ) -> Result<NewWaiting, StatisticsError> {
+        create: impl FnOnce() -> Result<(String, Entity), RclrsError>,
+    ) -> Result<(Entity, SourceHandle), StatisticsError> {
         let publisher = self.publisher(&statistics)?;
         self.prepare_diagnostics(&statistics)?;
-        let source = self.add_collector(Arc::clone(&collector), own, publisher);
-        Ok(NewWaiting { source, collector, statistics })
-    }
-
-    /// Adds the source with this name. For a service, a client or an action, `given` is the name that user code has
-    /// passed.
-    fn complete_waiting(&self, new: NewWaiting, name: &str, given: Option<&str>) -> SourceHandle {
-        let NewWaiting { source: new, collector, statistics } = new;
-        let source = Source::new(self.source_name(statistics.source_name, name), collector, None);
-        let source = Arc::new(match given {
-            Some(given) => source.of_topic(name.to_owned(), given),
-            None => source,
+        // The collector is added first, because a request may arrive before rclrs returns the service.
+        let new = self.add_collector(Arc::clone(&collector), own, publisher);
+        let (name, entity) = create().map_err(|source| self.not_created(kind, &given, source))?;
+        let source = Source::new(self.source_name(statistics.source_name, &name), collector, None);
+        let source = Arc::new(match kind {
+            SourceKind::Timer => source,
+            _ => source.of_topic(name, &given),
         });
         if let Some(expectations) = statistics.expectations {
             self.running.scheduler.expect(&source, expectations);
         }
-        self.keep(new.complete(source))
+        Ok((entity, self.keep(new.complete(source))))
     }
 }
 
-/// The checked options of a service, a client or a timer.
-struct WaitingOptions {
+fn kind_metrics(kind: SourceKind) -> MetricSet {
+    kind.metrics().iter().collect()
+}
+
+struct NewWaiting {
+    kind: SourceKind,
+    given: String,
     own: SourceOptions,
     /// The options, with the node's defaults for options that are not set.
     statistics: StatisticsOptions,
 }
 
-impl WaitingOptions {
+impl NewWaiting {
     fn first_period(&self) -> FirstPeriod {
         self.statistics.first_period.unwrap_or_default()
     }
-}
-
-/// The source of a service, a client or a timer that is being created.
-struct NewWaiting {
-    source: NewSource,
-    collector: Arc<dyn WindowedCollector>,
-    statistics: StatisticsOptions,
 }

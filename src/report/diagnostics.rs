@@ -2,15 +2,18 @@
 
 //! Converts the health of sources to messages for `/diagnostics`: `diagnostic_msgs/msg/DiagnosticArray`.
 
+use rclrs::QoSProfile;
 use topic_statistics_core::{escape::Escaped, health::Judge, record::source::Source, schedule::judges};
 
-use crate::interfaces::{
-    builtin_interfaces::msg::Time,
-    diagnostic_msgs::msg::{DiagnosticStatus, KeyValue},
-};
+use crate::interfaces::diagnostic_msgs::msg::{DiagnosticStatus, KeyValue};
 
 /// The topic of the health, which diagnostic_updater also uses.
 pub(crate) const TOPIC: &str = "/diagnostics";
+
+/// The QoS of the health: readers need only the last message.
+pub(crate) fn qos() -> QoSProfile {
+    QoSProfile::topics_default().keep_last(10).reliable()
+}
 
 /// The names that all diagnostic statuses of a node contain.
 #[derive(Clone, Debug)]
@@ -31,11 +34,6 @@ pub fn status(node: &NodeNames, source: &Source, judge: &Judge) -> DiagnosticSta
         hardware_id: Escaped(&node.hardware_id).to_string(),
         values: status.values.into_iter().map(|(key, value)| KeyValue { key, value }).collect(),
     }
-}
-
-/// Converts nanoseconds since the epoch to a ROS time.
-pub(crate) fn time(nanoseconds: i64) -> Time {
-    super::message::time(nanoseconds)
 }
 
 #[cfg(test)]

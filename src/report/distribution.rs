@@ -13,7 +13,6 @@ pub(crate) fn topic(publish_topic: &str) -> String {
     format!("{}/distribution", publish_topic.trim_end_matches('/'))
 }
 
-/// Returns the message of the distribution of one metric in one window.
 pub(crate) fn message(
     source: &str,
     metric: Metric,
@@ -79,55 +78,5 @@ mod tests {
         assert_eq!(message.p50, distribution.quantile(0.5));
         assert!((0.84..=1.0).contains(&message.p50), "the sample of rank 4 is 1: {}", message.p50);
         assert!(message.p90.is_nan() && message.p99.is_nan() && message.p99_9.is_nan(), "too few samples");
-    }
-
-    proptest::proptest! {
-        /// For any samples, the message has every bucket from the first to the last bucket with samples.
-        #[test]
-        fn a_message_is_that_of_its_distribution(
-            samples in proptest::collection::vec(proptest::num::f64::NORMAL | proptest::num::f64::ZERO, 0..200)
-        ) {
-            let mut distribution = Distribution::default();
-            samples.iter().for_each(|sample| assert!(distribution.accept(*sample)));
-            let window = Window::from_nanoseconds(0, 1);
-            let message = message("/listener:/imu", Metric::MessageAge, window, &distribution);
-            let counts = (message.count, message.scale, message.zero_count);
-            proptest::prop_assert_eq!(
-                counts,
-                (distribution.count(), distribution.scale(), distribution.zero_count())
-            );
-            for (offset, counts, buckets) in [
-                (message.positive_offset, &message.positive_counts, distribution.positive().collect::<Vec<_>>()),
-                (message.negative_offset, &message.negative_counts, distribution.negative().collect()),
-            ] {
-                let read: Vec<_> = (offset..).zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect();
-                proptest::prop_assert_eq!(read, buckets);
-                proptest::prop_assert!(counts.first() != Some(&0) && counts.last() != Some(&0));
-            }
-            for (figure, expected) in [
-                (message.sum, distribution.sum()),
-                (message.minimum, distribution.minimum()),
-                (message.maximum, distribution.maximum()),
-                (message.zero_threshold, distribution.zero_threshold()),
-                (message.p50, distribution.quantile(0.5)),
-                (message.p90, distribution.quantile(0.9)),
-                (message.p99, distribution.quantile(0.99)),
-                (message.p99_9, distribution.quantile(0.999)),
-            ] {
-                proptest::prop_assert!(
-                    figure.to_bits() == expected.to_bits() || figure.is_nan() && expected.is_nan()
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn without_samples_of_a_sign_there_are_no_counts() {
-        let mut distribution = Distribution::default();
-        distribution.accept(-1.5);
-        let window = Window::from_nanoseconds(0, 1);
-        let message = message("/bridge:get_imu", Metric::Duration, window, &distribution);
-        assert_eq!((message.positive_offset, &message.positive_counts[..]), (0, &[][..]));
-        assert_eq!(message.negative_counts, [1]);
     }
 }

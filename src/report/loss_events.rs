@@ -10,10 +10,8 @@ use topic_statistics_core::schedule::{
 
 use crate::interfaces::topic_statistics_interfaces::msg::{MessagesLostEvent, MessagesLostEventTopicStat};
 
-/// The topic of the events.
 pub(crate) const TOPIC: &str = "/events/messages_lost";
 
-/// The publisher of the events.
 pub(crate) struct LossPublisher(pub(crate) Publisher<MessagesLostEvent>);
 
 impl PublishLosses for LossPublisher {
@@ -22,8 +20,7 @@ impl PublishLosses for LossPublisher {
     }
 }
 
-/// Converts an event to a ROS message.
-pub(crate) fn message(lost: &MessagesLost) -> MessagesLostEvent {
+fn message(lost: &MessagesLost) -> MessagesLostEvent {
     let statistic = |(topic, lost): &(String, u64)| MessagesLostEventTopicStat {
         topic_name: topic.clone(),
         messages_lost: *lost,

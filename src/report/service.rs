@@ -12,7 +12,6 @@ use topic_statistics_core::totals::TopicTotals;
 
 use super::message::time;
 
-/// The name of the service, relative to the node.
 pub(crate) const NAME: &str = "~/get_topic_statistics";
 
 /// The service. Dropping this value ends the service.
@@ -33,7 +32,7 @@ pub(crate) fn create(
 }
 
 /// Returns the totals of a subscription in the form of the service's response.
-pub(crate) fn message(subscription: &TopicTotals) -> TopicStatistics {
+fn message(subscription: &TopicTotals) -> TopicStatistics {
     let TopicTotals { topic_name, source_name, totals, .. } = subscription;
     let metrics = subscription.distributions().iter().map(|(metric, distribution)| MetricTotals {
         metrics_source: metric.name().to_owned(),
@@ -54,32 +53,5 @@ pub(crate) fn message(subscription: &TopicTotals) -> TopicStatistics {
         first_message: totals.first_message.map(|first| time(first.as_nanoseconds())).unwrap_or_default(),
         last_message: totals.last_message.map(|last| time(last.as_nanoseconds())).unwrap_or_default(),
         metrics: metrics.collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use topic_statistics_core::{distributions::Distributions, Timestamp, Totals};
-
-    use super::*;
-
-    #[test]
-    fn the_answer_has_the_totals_and_says_what_is_unknown() {
-        let mut totals = Totals::default();
-        (totals.received, totals.lost, totals.out_of_order) = (3, Some(2), Some(1));
-        (totals.active, totals.intervals) = (std::time::Duration::from_secs(1), Some(2));
-        (totals.first_message, totals.last_message) =
-            [1_500_000_000, 2_500_000_000].map(|time| Some(Timestamp::from_nanoseconds(time))).into();
-        let report =
-            |totals| message(&TopicTotals::new("/imu", "/listener:/imu", totals, Distributions::default()));
-        let answer = report(totals);
-        assert_eq!((&*answer.topic_name, &*answer.measurement_source_name), ("/imu", "/listener:/imu"));
-        assert_eq!((answer.messages_received, answer.messages_lost, answer.messages_out_of_order), (3, 2, 1));
-        assert_eq!((answer.bytes_received, answer.messages_rate), (TopicStatistics::UNKNOWN, 2.0));
-        assert_eq!((answer.first_message, answer.last_message), (time(1_500_000_000), time(2_500_000_000)));
-        let nothing = report(Totals::default());
-        assert_eq!((nothing.messages_received, nothing.messages_lost), (0, TopicStatistics::UNKNOWN));
-        assert_eq!(nothing.first_message, time(0));
-        assert!(nothing.messages_rate.is_nan());
     }
 }

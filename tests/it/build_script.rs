@@ -58,7 +58,6 @@ impl Script {
         output.lines().filter_map(|line| line.strip_prefix(&key)).map(str::to_owned).collect()
     }
 
-    /// Returns the script's errors with the feature `interfaces`.
     fn errors(&self, prefixes: &[&Path]) -> Vec<String> {
         self.printed(prefixes, &[("CARGO_FEATURE_INTERFACES", "1")], "error")
     }

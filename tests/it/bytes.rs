@@ -8,13 +8,9 @@ use generated_crates::{
     for_each_message,
     sample::{Interface, Source, Variant},
 };
-use rclrs_topic_statistics::{StatsPublisher, StatsSubscription, StatsWorkerSubscription};
-use ros_env::{
-    std_msgs::msg::String as Text,
-    test_msgs::msg::{UnboundedSequences, WStrings},
-};
+use rclrs_topic_statistics::{StatsPublisher, StatsWorkerSubscription};
+use ros_env::test_msgs::msg::{UnboundedSequences, WStrings};
 use rosidl_runtime_rs::Message;
-use test_support::Program;
 
 use crate::waiting::*;
 

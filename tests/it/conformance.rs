@@ -1,26 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Compares figures with the C++ library libstatistics_collector 1.8.0 on twelve recorded series
-//! (tests/data/README.md), and messages on `/statistics` with the windows in the process and the upstream definition.
+//! (tests/data/README.md), and the message type with the upstream definition.
 
 use std::{env, fs};
 
-use rclrs_topic_statistics::{FirstPeriod, Timestamp, Window};
-use ros_env::sensor_msgs::msg::Imu;
+use rclrs_topic_statistics::{FirstPeriod, Summary};
 use serde_json::Value;
-use test_support::Program;
 use topic_statistics_core::collector::{AgeCollector, PeriodCollector};
 
-use crate::waiting::*;
-
-/// The five figures of a metric: average, minimum, maximum, standard deviation, number of samples.
-fn figures(summary: &Summary) -> [f64; 5] {
+/// Returns the five figures of a metric: average, minimum, maximum, standard deviation, number of samples.
+pub fn figures(summary: &Summary) -> [f64; 5] {
     let Summary { average, minimum, maximum, standard_deviation, sample_count, .. } = *summary;
     [average, minimum, maximum, standard_deviation, sample_count as f64]
 }
 
 /// Returns whether figures are equal within a tolerance relative to `reference`.
-fn are_same(ours: [f64; 5], reference: [f64; 5], tolerance: f64) -> bool {
+pub fn are_same(ours: [f64; 5], reference: [f64; 5], tolerance: f64) -> bool {
     ours.into_iter().zip(reference).all(|(figure, reference)| {
         (figure.is_nan() && reference.is_nan()) || (figure - reference).abs() <= tolerance * reference.abs()
     })
@@ -62,40 +58,6 @@ fn figures_equal_those_of_libstatistics_collector() {
     // The 20 windows with a single sample are the one of a series with one message, and ten ages and nine periods of
     // the 1 Hz series. The window with only negative ages is from the sender whose clock is ahead.
     assert_eq!((windows, single_samples, all_negative), (27, 20, 1));
-}
-
-#[test]
-fn rclpy_receives_the_windows_of_the_process() {
-    let (executor, node) = node("listener", &[]);
-    // The windows are long, so that a slow reader misses no window.
-    let options = options().publish_period(Duration::from_millis(500));
-    let statistics = NodeStatistics::with_options(&node, options).unwrap();
-    let imu = statistics.create_subscription("imu".keep_last(1000), |_: Imu| ()).unwrap();
-    let windows = test_support::collect(imu.statistics().watch());
-    let mut reader = Reader::start(domain());
-    read_all(&mut reader, "/listener:/imu", &[Metric::MessageAge, Metric::MessagePeriod]);
-    let arguments = ["--rate", "200", "--stamp-age", "0.5", "--subscribers", "1", "--count", "100"];
-    let _publisher = Program::start("publisher.py", &arguments, domain());
-    let _spinning = Spinning::start(executor);
-    for (metric, count) in [(Metric::MessageAge, 100.0), (Metric::MessagePeriod, 99.0)] {
-        let in_rclpy = |read: &[test_support::Metric]| -> Vec<test_support::Metric> {
-            let all = windows_of(read, "/listener:/imu", metric.name());
-            all.filter(|window| window.count() > 0.0).cloned().collect()
-        };
-        reader.read_until("all messages", |read| {
-            in_rclpy(read).iter().map(test_support::Metric::count).sum::<f64>() == count
-        });
-        for read in in_rclpy(&reader.metrics) {
-            let windows = windows.lock().unwrap();
-            let bounds = |window: Window| [window.start, window.stop].map(Timestamp::as_nanoseconds);
-            let is_it = |window: &&Arc<WindowStatistics>| bounds(window.window) == [read.start, read.stop];
-            let ours = figures(windows.iter().find(is_it).unwrap().get(metric).unwrap());
-            let deviation = read.standard_deviation();
-            let theirs = [read.average(), read.minimum(), read.maximum(), deviation, read.count()];
-            assert!(are_same(theirs, ours, 0.0), "{read:?} {ours:?}");
-            assert!(metric != Metric::MessageAge || (500.0..5000.0).contains(&read.minimum()), "{read:?}");
-        }
-    }
 }
 
 /// statistics_msgs is from the sourced ROS 2, or from this project if ROS 2 lacks the package.

@@ -3,26 +3,14 @@
 //! The executor that measures its callbacks.
 
 use std::{
-    sync::{
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        Mutex,
-    },
+    sync::atomic::AtomicBool,
     task::{Poll, Waker},
 };
 
-use rclrs_topic_statistics::{
-    health::{Expectations, Level},
-    NodeStatisticsOptions,
+use ros_env::test_msgs::{
+    action::{Fibonacci, Fibonacci_Goal},
+    srv::{Empty, Empty_Request, Empty_Response},
 };
-use ros_env::{
-    std_msgs::msg::Int32,
-    test_msgs::{
-        action::{Fibonacci, Fibonacci_Goal},
-        srv::{Empty, Empty_Request, Empty_Response},
-    },
-};
-use serde_json::Value;
-use test_support::Program;
 
 use crate::waiting::*;
 
@@ -155,7 +143,6 @@ fn each_kind_of_callback_has_its_name_and_thread() {
     assert!(NodeStatistics::new(&basic.create_node("basic").unwrap()).unwrap().executor().is_none());
 }
 
-/// Waits for a future that another thread completes.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut output = Poll::Pending;

@@ -3,22 +3,13 @@
 //! Every form of callback and of publishing in rclrs, with idiomatic, `rmw` and dynamic message types. Each
 //! subscription receives all messages in order, and all messages are measured.
 
-use std::{
-    borrow::Cow,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::borrow::Cow;
 
-use rclrs_topic_statistics::{AgeSource, SourceName};
-use ros_env::{
-    sensor_msgs::msg::{rmw::Imu as RmwImu, Imu},
-    std_msgs::msg::{rmw::Int32 as RmwInt32, Int32},
-};
+use ros_env::{sensor_msgs::msg::rmw::Imu as RmwImu, std_msgs::msg::rmw::Int32 as RmwInt32};
 use rosidl_runtime_rs::Message;
-use test_support::middleware;
 
 use crate::waiting::*;
 
-/// The number of messages on each topic.
 const MESSAGES: u64 = 10;
 
 /// Returns a message whose stamp is in 1970.
@@ -178,16 +169,6 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
             );
         }
     }
-    let off = StatisticsOptions::new()
-        .source_name(SourceName::Custom("front".to_owned()))
-        .state(StatisticsState::Disable);
-    let off = statistics.create_publisher::<Imu>("off".statistics(off)).unwrap();
-    let off_windows = Windows::collect(off.statistics().watch());
-    off.publish(imu()).unwrap();
-    off.statistics().set_state(StatisticsState::NodeDefault);
-    assert!(off.statistics().is_enabled() && off.statistics().source_name() == "front");
-    off.publish(imu()).unwrap();
-    off_windows.wait_for(Metric::PublishDuration, 1);
     wait_for("silence", || numbers.statistics().latest().unwrap().count == 0);
     let silent = numbers.statistics().latest().unwrap();
     assert!(silent.get(Metric::PublishDuration).unwrap().average.is_nan(), "{silent:?}");

@@ -1,37 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! In a healthy system, the statistics log no error and do not change the state of the process.
+//! The statistics do not change the state of the process.
 
 use std::process::Stdio;
 
 use crate::support::*;
-
-/// A running program with its log.
-struct Logged(Process, Receiver<String>, Vec<String>);
-
-impl Logged {
-    /// Starts the program, and waits until its log contains a text.
-    fn start(name: &str, arguments: &[&str], text: &str) -> Logged {
-        let arguments = [&["--ros-args"], arguments].concat();
-        let (process, log) = Process::start_logging(program(name), &arguments, domain());
-        let mut logged = vec![];
-        while !logged.last().is_some_and(|line: &String| line.contains(text)) {
-            logged.push(log.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("no {text:?}: {logged:#?}")));
-        }
-        Logged(process, log, logged)
-    }
-
-    /// Ends the program by SIGINT, like Ctrl-C. Asserts that it has logged no error.
-    fn end(self) {
-        let Logged(mut process, log, mut logged) = self;
-        process.signal("INT");
-        process.wait();
-        logged.extend(log.iter());
-        let is_error =
-            |line: &String| ["[ERROR]", "[FATAL]", "panicked"].iter().any(|mark| line.contains(mark));
-        assert!(!logged.iter().any(is_error), "{logged:#?}");
-    }
-}
 
 /// The program of a test: it runs a node, with all kinds of statistics or without any, until its standard input ends.
 /// After 15 s without a message, the library looks up the publishers of a topic.
@@ -64,17 +37,9 @@ fn touching_listener() {
 }
 
 #[test]
-fn no_error_is_logged_and_no_state_is_changed() {
-    let all = Metric::OF_SUBSCRIPTIONS.iter().map(Metric::to_string).collect::<Vec<_>>().join(", ");
-    let listener = |arguments: &[&str]| Logged::start("listener", arguments, "Receiving imu");
-    let rare = ["-r", "__ns:=/rare"];
-    let often = Logged::start("talker", &[], "Publishing");
-    let seldom = Logged::start("talker", &[&rare[..], &["-p", "rate:=0.1"]].concat(), "Publishing");
-    let off = ["-r", "__node:=off", "-p", "topic_statistics.enabled:=false"];
-    let listeners = [&[][..], &rare, &off].map(listener);
-    let late = listener(&["-r", "__node:=late", "-p", &format!("metrics:=[{all}]")]);
-
+fn no_state_of_the_process_is_changed() {
     let Some(library) = preload::library("touched") else { return };
+    let _talker = Process::start(program("talker"), &[], domain());
     let processes = [false, true].map(|has_statistics| {
         let mut command = itself("healthy::touching_listener", domain());
         preload::preload(&mut command, &library);
@@ -89,7 +54,6 @@ fn no_error_is_logged_and_no_state_is_changed() {
         while !output.recv_timeout(LIMIT).unwrap().ends_with(text) {}
     };
     processes.iter().for_each(|(_, output, ..)| wait_for_line(output, "received"));
-    late.end(); // this changes the graph
     wait_for_line(&processes[1].1, "searched");
     let [plain, measured] = processes.map(|(mut process, _, input, log)| {
         drop(input);
@@ -100,5 +64,4 @@ fn no_error_is_logged_and_no_state_is_changed() {
     });
     assert!(plain.iter().any(|line| line.contains("sigaction")), "std sets a signal handler: {plain:#?}");
     assert_eq!(measured, plain, "the same changes as plain rclrs");
-    listeners.into_iter().chain([often, seldom]).for_each(Logged::end);
 }

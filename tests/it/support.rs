@@ -3,6 +3,7 @@
 //! Shared imports, and helpers for messages and collected windows.
 
 pub use std::{
+    future::Future,
     sync::{
         atomic::{AtomicU64, Ordering},
         mpsc::{self, Receiver},
@@ -16,8 +17,8 @@ pub use rclrs::*;
 pub use rclrs_topic_statistics::{
     health::{Cause, Expectations, Level},
     watch, AgeSource, Distribution, FirstPeriod, IntoStatsOptions, Metric, NodeStatistics,
-    NodeStatisticsOptions, SourceName, StatisticsError, StatisticsOptions, StatisticsState, StatsOptions,
-    StatsSubscription, Timestamp, WindowStatistics,
+    NodeStatisticsOptions, SourceKind, SourceName, StatisticsError, StatisticsOptions, StatisticsState,
+    StatsExecutor, StatsOptions, StatsSubscription, Summary, Timestamp, WindowStatistics,
 };
 pub use ros_env::{
     rcl_interfaces::msg::Log,
@@ -28,11 +29,10 @@ pub use ros_env::{
 use rosidl_runtime_rs::Message;
 pub use serde_json::{json, Value};
 pub use test_support::{
-    collect, context, domain, itself, lines, middleware, nanoseconds, node, on_each, preload, program,
-    shares_its_process, wait_for, warnings, windows_of, Process, Program, Reader, Spinning, Windows, LIMIT,
+    context, domain, itself, lines, middleware, nanoseconds, node, on_each, preload, program,
+    shares_its_process, wait_for, warnings, windows_of, Process, Program, Reader, Spinning, LIMIT,
 };
 
-/// Returns options with windows of this length.
 pub fn every(milliseconds: u64) -> StatisticsOptions {
     StatisticsOptions::new().publish_period(Duration::from_millis(milliseconds))
 }
@@ -57,7 +57,6 @@ impl<T: Message> Received<T> {
     }
 }
 
-/// Returns a message whose stamp has this age.
 pub fn imu(age: Duration) -> Imu {
     let stamp = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() - age;
     let mut imu = Imu::default();
@@ -66,28 +65,14 @@ pub fn imu(age: Duration) -> Imu {
     imu
 }
 
-/// Waits until a publisher has discovered this number of subscriptions.
 pub fn wait_for_subscriptions<T: Message>(publisher: &PublisherState<T>, count: usize) {
     wait_for("subscriptions", || publisher.get_subscription_count().unwrap() == count);
 }
 
-/// Returns the number of samples in all windows.
-pub fn samples(windows: &Windows, metric: Metric) -> u64 {
-    windows.lock().unwrap().iter().map(|window| window.get(metric).unwrap().sample_count).sum()
-}
-
-/// Returns the largest sample of all windows.
-pub fn largest(windows: &Windows, metric: Metric) -> f64 {
-    let windows = windows.lock().unwrap();
-    windows.iter().map(|window| window.get(metric).unwrap().maximum).fold(f64::NAN, f64::max)
-}
-
-/// Returns the number of warnings with a text.
 pub fn warnings_of(text: &str) -> usize {
     warnings::so_far().iter().filter(|warning| warning.contains(text)).count()
 }
 
-/// Returns a callback that counts its calls.
 pub fn counting<T>(count: &Arc<AtomicU64>) -> impl Fn(T) + Send + Sync + 'static {
     let count = Arc::clone(count);
     move |_: T| {
@@ -95,17 +80,83 @@ pub fn counting<T>(count: &Arc<AtomicU64>) -> impl Fn(T) + Send + Sync + 'static
     }
 }
 
-/// Creates a node with statistics.
 pub fn measured(name: &str, options: impl Into<NodeStatisticsOptions>) -> (Executor, Node, NodeStatistics) {
     let (executor, node) = node(name, &[]);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     (executor, node, statistics)
 }
 
-/// Creates a subscription whose callback does nothing.
 pub fn subscribe<'a, T: Message>(
     statistics: &NodeStatistics,
     options: impl StatsOptions<SubscriptionOptions<'a>>,
 ) -> StatsSubscription<T> {
     statistics.create_subscription(options, |_: T| ()).unwrap()
+}
+
+/// The delay that the tests inject.
+pub const DELAY: Duration = Duration::from_millis(500);
+
+/// All finished windows of a source.
+pub struct Windows(pub test_support::Windows);
+
+impl Windows {
+    pub fn collect(watched: watch::Receiver<Option<Arc<WindowStatistics>>>) -> Windows {
+        Windows(test_support::collect(watched))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    pub fn all(&self, metric: Metric) -> Vec<Summary> {
+        let windows = self.0.lock().unwrap();
+        let summaries = windows.iter().filter_map(|window| window.get(metric).copied());
+        summaries.filter(|summary| summary.sample_count > 0).collect()
+    }
+
+    /// Returns the sum of a metric if it is a count, otherwise its number of samples.
+    pub fn total(&self, metric: Metric) -> u64 {
+        let summaries = self.all(metric).into_iter();
+        if metric.is_count() {
+            return summaries.map(|summary| summary.average as u64).sum();
+        }
+        summaries.map(|summary| summary.sample_count).sum()
+    }
+
+    pub fn totals<const N: usize>(&self, metrics: [Metric; N]) -> [u64; N] {
+        metrics.map(|metric| self.total(metric))
+    }
+
+    pub fn last(&self, metric: Metric) -> f64 {
+        self.all(metric).last().unwrap().average
+    }
+
+    pub fn least(&self, metric: Metric) -> f64 {
+        self.all(metric).iter().map(|summary| summary.minimum).fold(f64::NAN, f64::min)
+    }
+
+    pub fn most(&self, metric: Metric) -> f64 {
+        self.all(metric).iter().map(|summary| summary.maximum).fold(f64::NAN, f64::max)
+    }
+
+    /// Waits for a total and then for another window, which must not increase it.
+    #[track_caller]
+    pub fn wait_for(&self, metric: Metric, total: u64) {
+        wait_for(&format!("{total} {metric}"), || self.total(metric) >= total);
+        self.wait_for_more(1);
+        assert_eq!(self.total(metric), total, "{metric}");
+    }
+
+    pub fn wait_for_more(&self, windows: usize) {
+        let before = self.len();
+        wait_for("windows", || self.len() >= before + windows);
+    }
+
+    /// Asserts the number of samples of a metric, and that all samples are about [`DELAY`].
+    #[track_caller]
+    pub fn assert_delayed(&self, metric: Metric, count: u64) {
+        let (least, most) = (self.least(metric), self.most(metric));
+        assert!(least >= 250.0 && most < 5000.0, "{metric}: {least} to {most} ms");
+        assert_eq!(self.total(metric), count, "{metric}");
+    }
 }

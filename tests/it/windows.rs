@@ -8,7 +8,10 @@ use rclrs_topic_statistics::TopicTotals;
 use ros_env::diagnostic_msgs::msg::DiagnosticArray;
 use test_support::Metric as Published;
 
-use crate::support::*;
+use crate::{
+    conformance::{are_same, figures},
+    support::*,
+};
 
 /// The node has several sources of one name, like every node that subscribes to `/tf` and publishes it.
 #[test]
@@ -26,20 +29,13 @@ fn every_report_has_the_windows_of_the_process() {
     let [first, second] = [(); 2].map(|()| subscribe::<Imu>(&statistics, "imu".keep_last(1000)));
     let publisher = statistics.create_publisher::<Imu>("imu".keep_last(1000)).unwrap();
     let counter = statistics.create_counter("frames");
-    assert_eq!(
-        [
-            first.statistics().source_name(),
-            second.statistics().source_name(),
-            publisher.statistics().source_name()
-        ],
-        NAMES
-    );
+    let sources = [first.statistics(), second.statistics(), publisher.statistics()];
+    assert_eq!(sources.map(|source| source.source_name()), NAMES);
     assert!(
         first.statistics().latest().is_none() && first.statistics().watch().borrow().is_none(),
         "no window has ended yet"
     );
-    let watched = [first.statistics().watch(), second.statistics().watch(), publisher.statistics().watch()]
-        .map(collect);
+    let watched = sources.map(|source| Windows::collect(source.watch()));
     let listener = executor.create_node("reader").unwrap();
     let diagnosed = Received::<DiagnosticArray>::on(&listener, "/diagnostics");
     let logged = Received::<Log>::on(&listener, "/rosout".keep_last(100).transient_local());
@@ -66,21 +62,21 @@ fn every_report_has_the_windows_of_the_process() {
     };
     reader.read_until("all messages", |metrics| counts(metrics).iter().sum::<f64>() >= 3.0 * MESSAGES as f64);
     assert_eq!(counts(&reader.metrics), [MESSAGES as f64; 3]);
-    assert_eq!(watched.each_ref().map(|windows| samples(windows, Metric::MessageSize)), [MESSAGES; 3]);
+    assert_eq!(watched.each_ref().map(|windows| windows.total(Metric::MessageSize)), [MESSAGES; 3]);
     let totals = statistics.totals().into_iter().map(|topic| (topic.source_name, topic.totals.received));
     let totals: BTreeSet<_> = totals.collect();
     assert_eq!(totals, [0, 1].map(|index: usize| (NAMES[index].into(), MESSAGES)).into());
 
     for message in reader.metrics.iter().filter(|message| message.metric != "clock_offset_ms") {
         let Some(index) = NAMES.iter().position(|name| *name == message.source) else { continue };
-        let windows = watched[index].lock().unwrap();
+        let windows = watched[index].0.lock().unwrap();
         let stop = |window: &WindowStatistics| window.window.stop.as_nanoseconds();
         let window = windows.iter().find(|window| stop(window) == message.stop).unwrap();
         let summary = window.get(message.metric.parse().unwrap()).unwrap();
         assert_eq!(message.start, window.window.start.as_nanoseconds());
-        assert_eq!(message.count(), summary.sample_count as f64);
-        let is_nan = message.average().is_nan() && summary.average.is_nan();
-        assert!(is_nan || message.average() == summary.average, "{message:?} {window:?}");
+        let deviation = message.standard_deviation();
+        let theirs = [message.average(), message.minimum(), message.maximum(), deviation, message.count()];
+        assert!(are_same(theirs, figures(summary), 0.0), "{message:?} {window:?}");
     }
     // The clock offset is published once per window and node.
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();

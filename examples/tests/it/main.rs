@@ -89,9 +89,12 @@ fn programs_publish_statistics_and_exit_with_0() {
         log.recv_timeout(LIMIT).unwrap().starts_with("/car/bridge:get_lidar_data/rear ")
     });
 
-    for (name, (process, _)) in &mut processes {
+    for (name, (process, log)) in &mut processes {
         process.signal("TERM");
         assert_eq!(process.wait().code(), Some(0), "{name}");
+        let errors: Vec<String> =
+            log.iter().filter(|line| line.contains("[ERROR]") || line.contains("[FATAL]")).collect();
+        assert!(errors.is_empty(), "{name}: {errors:#?}");
     }
     drop(processes);
 

@@ -20,11 +20,7 @@ fn node() -> NodeNames {
 
 /// Returns a source with this name and a window of 41 messages. With a topic, the source is a subscription.
 fn source(name: &str, topic: Option<&str>) -> Source {
-    source_in(&Arc::default(), name, topic)
-}
-
-/// Returns a source like [`source`], in a node with other sources.
-fn source_in(names: &Arc<SourceNames>, name: &str, topic: Option<&str>) -> Source {
+    let names = Arc::<SourceNames>::default();
     let name = match topic {
         Some(topic) if name == node().name => {
             names.reserve("/r1/listener", &format!("/r1/listener:{topic}")).shown_as_node()
@@ -159,27 +155,4 @@ fn the_task_is_the_topic_or_the_name_of_the_source() {
         let status = status(&node(), &source(name, topic), &judge(expect("rate>=1", ""), 41));
         assert_eq!(status.name, task);
     }
-}
-
-#[test]
-fn statuses_have_different_names_the_same_as_the_sources() {
-    let names = Arc::default();
-    let sources = [
-        ("/r1/listener:/imu", Some("/imu")),
-        ("/r1/listener:/imu", None),
-        ("listener", Some("/imu")),
-        ("/imu", Some("/imu")),
-    ]
-    .map(|(name, topic)| source_in(&names, name, topic));
-    let statuses = sources.each_ref().map(|source| {
-        let status = status(&node(), source, &judge(expect("rate>=1", ""), 41));
-        (source.name.to_string(), status.name)
-    });
-    let expected = [
-        ("/r1/listener:/imu", "listener: /imu"),
-        ("/r1/listener:/imu (2)", "listener: /imu (2)"),
-        ("listener", "listener: /imu (3)"),
-        ("/imu (4)", "listener: /imu (4)"),
-    ];
-    assert_eq!(statuses, expected.map(|(source, status)| (source.to_owned(), status.to_owned())));
 }

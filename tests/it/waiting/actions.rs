@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::sync::Mutex;
-
 use rclrs_topic_statistics::{
     StatsActionClient, StatsBeginAcceptedGoal, StatsFeedbackPublisher, StatsGoalClient, StatsRequestedGoal,
 };
@@ -11,7 +9,6 @@ use GoalStatusCode::{Aborted, Cancelled, Succeeded};
 
 use super::*;
 
-/// The metrics that count goals and their outcomes.
 const OUTCOMES: [Metric; 6] = [
     Metric::Goals,
     Metric::SucceededGoals,

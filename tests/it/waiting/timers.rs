@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use rclrs_topic_statistics::SourceName;
-use test_support::Program;
-
 use super::*;
 
 #[test]
