@@ -33,8 +33,7 @@ pub struct Source {
     /// `None` if the source has no topic and no service: a stopwatch, a counter or a timer.
     endpoint: Option<Box<dyn Endpoint>>,
     finished: Mutex<Finished>,
-    /// The channel to the watchers. It is created for the first watcher, because a channel takes more memory than the
-    /// rest of a source.
+    /// The channel to the watchers; empty before the first one, because a channel takes more memory than the rest.
     watched: OnceLock<watch::Sender<Option<Arc<WindowStatistics>>>>,
     is_retired: AtomicBool,
     /// The number of messages of this source that are being published now.
@@ -89,7 +88,7 @@ pub trait Endpoint: Send + Sync {
     }
 }
 
-/// The endpoint of a subscription whose publishers are not checked. This endpoint has only the topic name.
+/// The topic of a subscription whose publishers are not checked.
 impl Endpoint for String {
     fn topic(&self) -> &str {
         self
@@ -223,11 +222,10 @@ impl Source {
     /// Sends a finished window to the watchers. The wakers of the watchers run the code of other crates, so the caller
     /// must not hold a lock.
     pub fn finish(&self, window: Arc<WindowStatistics>) {
-        let watched = {
-            let mut finished = lock(&self.finished);
-            finished.latest = Some(Arc::clone(&window));
-            self.watched.get()
-        };
+        let mut finished = lock(&self.finished);
+        finished.latest = Some(Arc::clone(&window));
+        let watched = self.watched.get();
+        drop(finished);
         if let Some(watched) = watched {
             watched.send_replace(Some(window));
         }
@@ -245,26 +243,28 @@ impl Source {
     /// Sets the health of the source. If `is_change` is true, the watchers are woken. The wakers of the watchers run
     /// the code of other crates, so the caller must not hold a lock.
     pub fn set_health(&self, health: Health, is_change: bool) {
-        let sender = {
-            let mut finished = lock(&self.finished);
-            let kept = finished.health.get_or_insert_default();
-            kept.present = health.clone();
-            kept.watched.clone()
+        let mut finished = lock(&self.finished);
+        let SourceHealth { present, watched } = &mut **finished.health.get_or_insert_default();
+        *present = health.clone();
+        let Some(sender) = watched.clone() else { return };
+        drop(finished);
+        // If the level is OK, the first window and the first message are no change, so no watcher is woken. After that,
+        // a later window does not replace a change that a slow receiver has not read yet.
+        let is_well_otherwise = |received: &Health| {
+            received.window.is_none() || received.level == Level::Ok && received.cause != health.cause
         };
-        match sender {
-            Some(sender) if is_change => drop(sender.send_replace(health)),
-            // If the level is OK, the first window and the first message are no change, so no watcher is woken. After
-            // that, a later window does not replace a change that a slow receiver has not read yet.
-            Some(sender) if is_well_otherwise(&sender.borrow(), &health) => replace_silently(&sender, health),
-            _ => {}
+        if is_change {
+            sender.send_replace(health);
+        } else if is_well_otherwise(&sender.borrow()) {
+            replace_silently(&sender, health);
         }
     }
 
     /// Returns the names that a condition can use to select this source.
     pub fn names(&self) -> Names<'_> {
-        let topic = self.endpoint.as_deref().map(Endpoint::topic);
-        let given =
-            self.endpoint.as_deref().and_then(Endpoint::given).or_else(|| self.collector.given_topic());
+        let endpoint = self.endpoint.as_deref();
+        let given = endpoint.and_then(Endpoint::given).or_else(|| self.collector.given_topic());
+        let topic = endpoint.map(Endpoint::topic);
         Names { source: &self.name, plain_source: self.name.plain(), topic, given }
     }
 
@@ -280,10 +280,9 @@ impl Source {
 
     /// Returns the topic of a subscription; `None` for other sources.
     pub fn topic(&self) -> Option<&str> {
-        Some(self.subscription()?.topic())
+        self.subscription().map(Endpoint::topic)
     }
 
-    /// Returns the endpoint of a subscription; `None` for other sources.
     fn subscription(&self) -> Option<&dyn Endpoint> {
         self.endpoint.as_deref().filter(|endpoint| endpoint.given().is_none())
     }
@@ -338,27 +337,23 @@ impl Source {
         Some(PublishingGuard(self))
     }
 
-    /// Ends the statistics of this source, and frees the name of the source for another source. After this function has
-    /// returned, no message of this source is published. Exception: the middleware has blocked the publication of a
-    /// message for longer than [`RETIREMENT`](Self::RETIREMENT).
+    /// Ends the statistics of this source, and frees its name for another source. Afterwards, no message of this source
+    /// is published, except if the middleware blocks a publication for longer than [`RETIREMENT`](Self::RETIREMENT).
     fn retire(&self) {
         self.is_retired.store(true, Ordering::Release);
         self.collector.disable();
-        self.wait_for_publication();
-        self.name.release();
-    }
-
-    fn wait_for_publication(&self) {
         let deadline = now() + Self::RETIREMENT;
         let mut publishing = lock(&self.publishing);
         while *publishing > 0 {
             let left = deadline.saturating_duration_since(now());
             if left.is_zero() {
-                return;
+                break;
             }
             publishing =
                 self.published.wait_timeout(publishing, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+        drop(publishing);
+        self.name.release();
     }
 }
 
@@ -439,12 +434,6 @@ impl Drop for SourceHandle {
             scheduler.remove(&self.source);
         }
     }
-}
-
-/// Returns whether the receivers have not got the health of any window yet, or whether the health that they have is OK,
-/// but has another cause.
-fn is_well_otherwise(present: &Health, health: &Health) -> bool {
-    present.window.is_none() || present.level == Level::Ok && present.cause != health.cause
 }
 
 /// Replaces the health without waking any receiver.

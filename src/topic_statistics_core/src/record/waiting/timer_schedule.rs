@@ -67,7 +67,7 @@ impl TimerSchedule {
         (period > 0).then_some(Self { period, next: Next::Created })
     }
 
-    /// Forgets when the next call is due. This is necessary if the schedule may not get all calls from now on.
+    /// Forgets when the next call is due, because the schedule may not get all calls from now on.
     pub fn forget(&mut self) {
         self.next = Next::Unknown;
     }
