@@ -152,7 +152,5 @@ impl Drop for WaitingCall {
     }
 }
 
-#[cfg(all(test, topic_statistics_loom))]
-mod models;
 #[cfg(test)]
 mod tests;

@@ -248,7 +248,5 @@ impl<const IS_SERVER: bool> ActiveGoal<IS_SERVER> {
     }
 }
 
-#[cfg(all(test, topic_statistics_loom))]
-mod models;
 #[cfg(test)]
 mod tests;

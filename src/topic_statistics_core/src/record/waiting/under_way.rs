@@ -86,6 +86,3 @@ impl Oldest {
         oldest.map_or(0.0, |since| milliseconds_between(since.0, now).max(0.0))
     }
 }
-
-#[cfg(all(test, topic_statistics_loom))]
-mod models;
