@@ -2,10 +2,9 @@
 
 //! The clocks. For each message, only the monotonic clock is read. System time is this reading plus an offset.
 //!
-//! The kernel slews both clocks in the same way, so the offset between the clocks changes only by steps. A step happens
-//! if the system clock is set, a leap second is inserted, or the host is suspended (the monotonic clock does not count
-//! the suspended time). The offset is read again at the end of each window. If the offset has changed, the system clock
-//! was stepped in that window.
+//! The kernel slews both clocks in the same way, so their offset changes only by steps: if the system clock is set, a
+//! leap second is inserted, or the host is suspended (the monotonic clock does not count the suspended time). The offset
+//! is read again at the end of each window.
 
 use std::time::Duration;
 

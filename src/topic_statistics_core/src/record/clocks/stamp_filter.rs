@@ -36,8 +36,8 @@ impl DoubtfulStamps {
 }
 
 impl StampFilter {
-    /// How long a message may be under way, in the network and in the middleware's queue. A measured latency cannot
-    /// replace this constant, because a queue may have grown in the window with the step, in which ages are unknown.
+    /// How long a message may be under way, in the network and in the middleware's queue, in nanoseconds. A measured
+    /// latency cannot replace it, because a queue may have grown in the window with the step.
     const UNDER_WAY: i64 = 10_000_000_000;
     /// The largest number of steps within `UNDER_WAY` whose ranges of stamps are stored separately.
     const STEPS: usize = 8;
@@ -51,9 +51,8 @@ impl StampFilter {
         has_expired || ended.step.is_some()
     }
 
-    /// Starts the first window, at the time `start` on the monotonic clock. `has_stepped` means that the system clock
-    /// was stepped, perhaps more than once, while no window was open. Then every stamp may be from the clock before a
-    /// step.
+    /// Starts the first window, at the time `start` on the monotonic clock. If the system clock `has_stepped` while no
+    /// window was open, every stamp may be from the clock before a step.
     pub(crate) fn restart(&mut self, start: i64, has_stepped: bool) {
         self.expire(start);
         if has_stepped {
@@ -92,13 +91,11 @@ impl StampFilter {
         self.stamps.iter().any(|doubtful| !doubtful.have_expired && doubtful.contain(stamp))
     }
 
-    /// Returns whether a stamp may be from the clock before a step, for a message that arrived after the last step was
-    /// found. Ranges that have expired count, too, because the message may have arrived before they expired.
+    /// As [`is_doubtful`](Self::is_doubtful), for a message that may have arrived before ranges expired.
     pub(crate) fn was_doubtful(&self, stamp: i64) -> bool {
         self.stamps.iter().any(|doubtful| doubtful.contain(stamp))
     }
 
-    /// Returns whether no stamp is doubtful now.
     pub(crate) fn is_empty(&self) -> bool {
         self.stamps.iter().all(|doubtful| doubtful.have_expired)
     }

@@ -71,25 +71,24 @@ impl<S: CountUnrecorded> CountingLock<S> {
         }
     }
 
-    /// Begins to make a sample whose order matters, while another thread holds the lock. Call this before you read the
-    /// clock. Then call [`enqueue_or_count`](Self::enqueue_or_count) with the sample, and
-    /// [`end_sample`](Self::end_sample).
+    /// Begins to make a sample whose order matters, before the clock is read, while another thread holds the lock.
+    /// [`enqueue_or_count`](Self::enqueue_or_count) and [`end_sample`](Self::end_sample) follow.
     pub(crate) fn begin_sample(&self) {
         self.being_made.fetch_add(1, Ordering::Relaxed);
         // This fence makes sure that a thread that reads a later time sees that this sample is being made.
         fence(Ordering::Release);
     }
 
-    /// Returns whether samples are being made that are not in the queue yet. The result includes all samples that were
-    /// begun before the caller read the clock. Samples that are no longer being made are visible in the queue.
+    /// Returns whether samples are being made that are not in the queue yet, among those that were begun before the
+    /// caller read the clock. Samples that are no longer being made are visible in the queue.
     pub(crate) fn has_begun_samples(&self) -> bool {
         fence(Ordering::Acquire);
         self.being_made.load(Ordering::Acquire) > 0
     }
 
     /// Waits until the samples that were [begun](Self::has_begun_samples) before the caller read the clock are in the
-    /// queue, but only about as long as it takes to make a sample. Returns whether all of these samples are in the
-    /// queue. If the result is false, a thread was preempted while it made a sample.
+    /// queue, but only about as long as it takes to make a sample. Returns whether they are; if not, a thread was
+    /// preempted while it made a sample.
     pub(crate) fn await_begun_samples(&self) -> bool {
         (0..Self::WAITS).any(|_| {
             std::hint::spin_loop();
@@ -97,8 +96,7 @@ impl<S: CountUnrecorded> CountingLock<S> {
         })
     }
 
-    /// Puts a sample into the queue. If the queue is full, the sample is lost. If `counts` is true, the lost sample is
-    /// counted.
+    /// Puts a sample into the queue. If the queue is full, the sample is lost, and counted if `counts` is true.
     #[cold]
     #[inline(never)]
     pub(crate) fn enqueue_or_count(&self, sample: S::Sample, counts: bool) {

@@ -60,14 +60,12 @@ struct SourceHealth {
     watched: Option<Arc<watch::Sender<Health>>>,
 }
 
-/// The topic or service of a source. The endpoint of a subscription also finds the publishers that cannot serve the
-/// subscription.
+/// The topic or service of a source. The endpoint of a subscription also finds the publishers that cannot serve it.
 pub trait Endpoint: Send + Sync {
     /// Returns the resolved name of the topic or the service.
     fn topic(&self) -> &str;
 
-    /// Returns the topic or service name as it is written in the node's code, for sources other than subscriptions;
-    /// `None` for a subscription.
+    /// Returns the topic or service name as it is written in the node's code; `None` for a subscription.
     fn given(&self) -> Option<&str> {
         None
     }
@@ -77,8 +75,7 @@ pub trait Endpoint: Send + Sync {
         vec![]
     }
 
-    /// Restarts the time to wait before the next check. This is necessary after the statistics were disabled, because
-    /// it is unknown which messages were received during that time.
+    /// Restarts the time to wait before the next check, because the statistics were disabled.
     fn restart(&self) {}
 
     /// Checks the publishers, and appends a warning for each new publisher that cannot serve the subscription. Returns
@@ -128,8 +125,7 @@ pub trait WindowedCollector: Send + Sync {
     /// Ends the current window now and starts the next window. Returns `None` if the collector is disabled.
     fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow>;
 
-    /// Returns the messages received and lost since the collector's creation; `None` if the source is not a
-    /// subscription.
+    /// Returns the messages received and lost since the creation; `None` if the source is not a subscription.
     fn totals(&self) -> Option<Totals> {
         None
     }
@@ -178,8 +174,8 @@ pub trait WindowScheduler: Send + Sync {
 }
 
 impl Source {
-    /// The longest time for which the drop of a handle waits until a message is published. (The wait has a limit,
-    /// because a middleware may block for minutes.)
+    /// The longest time for which the drop of a handle waits for a publication, because a middleware may block for
+    /// minutes.
     const RETIREMENT: Duration = Duration::from_millis(500);
 
     /// Creates a source. With an `endpoint`, the source is a subscription.
@@ -200,8 +196,7 @@ impl Source {
         }
     }
 
-    /// Turns this source into the source of a publisher of the topic `topic`, or of a service or client with this name.
-    /// `given` is the name as it is written in the node's code.
+    /// Turns this source into that of a publisher of the topic `topic`, or of a service or client of this name.
     pub fn of_topic(mut self, topic: String, given: &str) -> Self {
         self.endpoint = Some(Box::new(NamedEndpoint { topic, given: given.to_owned() }));
         self
@@ -309,8 +304,7 @@ impl Source {
         self.subscription().map(|check| check.incompatible()).unwrap_or_default()
     }
 
-    /// Looks for publishers that cannot serve this subscription, and appends a warning for each new publisher. Returns
-    /// the time of the next check; `None` if no check is necessary.
+    /// Checks the publishers of a subscription, as [`Endpoint::run`].
     pub fn check_publishers(&self, now: Instant, warnings: &mut Vec<String>) -> Option<Instant> {
         let check = self.subscription()?;
         if !self.collector.is_enabled() {
@@ -326,8 +320,7 @@ impl Source {
         self.is_retired.load(Ordering::Acquire)
     }
 
-    /// Returns a guard that delays the retirement of this source while a message of the source is being published;
-    /// `None` if the source's handle was dropped.
+    /// Returns a guard that delays the retirement of this source; `None` if the source's handle was dropped.
     pub fn publishing_guard(&self) -> Option<PublishingGuard<'_>> {
         let mut publishing = lock(&self.publishing);
         if self.is_retired() {
@@ -384,8 +377,7 @@ pub struct SourceHandle {
     keeper: Arc<Keeper>,
 }
 
-/// The data that the handles of several sources share: the scheduler that ends their windows, and an object that the
-/// handles keep alive.
+/// What the handles of several sources share: the scheduler of their windows, and an object that they keep alive.
 pub struct Keeper {
     scheduler: Weak<dyn WindowScheduler>,
     _kept: Option<Arc<dyn Send + Sync>>,
@@ -404,8 +396,7 @@ impl SourceHandle {
         Self { source, keeper: Arc::new(Keeper { scheduler, _kept: None }) }
     }
 
-    /// Returns this handle with another keeper, which must have the same scheduler. From now on, the handle also keeps
-    /// the object of this keeper alive.
+    /// Returns this handle with another keeper, which must have the same scheduler.
     pub fn keeping(mut self, keeper: &Arc<Keeper>) -> Self {
         self.keeper = Arc::clone(keeper);
         self

@@ -189,11 +189,7 @@ mod tests {
         }
         assert_eq!(causes("wA1tttp)"), [a], "rclcpp triggers for its intra-process subscriptions");
         assert_eq!(causes("A1p)A1p)B2p)"), [a, a, b], "rclcpp's EventsExecutor never waits");
-        assert_eq!(
-            causes("Aip)1p"),
-            [b, Cause::Other],
-            "a message within the process after a discarded copy"
-        );
+        assert_eq!(causes("Aip)1p"), [b, Cause::Other], "within the process, after a discarded copy");
     }
 
     #[test]
@@ -232,9 +228,8 @@ mod tests {
 
     #[test]
     fn where_the_callback_may_have_returned_the_cause_is_ambiguous() {
-        // A program takes messages of two inputs itself, or a coroutine of rclpy continues after another callback. An
-        // executor takes several messages first and calls the callbacks later, like the executor of rclrs with one
-        // thread.
+        // A program takes messages of two inputs itself, a coroutine of rclpy continues after another callback, or an
+        // executor takes several messages before it calls the callbacks, like the executor of rclrs with one thread.
         for unknown in ["watbtp", "wabp", "wabap", "wattp", "wattbttp", "waap", "uap", "aup"] {
             assert_eq!(causes(unknown), [Cause::Ambiguous], "{unknown}");
         }

@@ -50,16 +50,15 @@ pub struct Recorder {
     /// The node's clock, if the node uses simulated time. If this is `None`, ROS time is system time. (`use_sim_time`
     /// cannot change during the lifetime of a node of rclrs 0.8.)
     simulated: Option<Arc<SimulatedTime>>,
-    /// Whether the windows that start from now on have distributions.
+    /// For the windows that start from now on.
     has_distributions: AtomicBool,
     /// Whether the message type has no header. Then a stamp of zero is no error of the publisher.
     lacks_header: AtomicBool,
     /// Whether stamps are not read, because the type has no stamp or the place of the stamp is unknown. Then a stamp of
     /// zero has no meaning.
     lacks_stamps: AtomicBool,
-    /// The topic name, for the texts of warnings.
     topic: Box<str>,
-    /// What the middleware reports with a message; empty until the first message.
+    /// Empty until the first message.
     transport: OnceLock<&'static Transport>,
     collectors: CountingLock<Collectors>,
 }
@@ -383,11 +382,9 @@ impl WindowedCollector for Recorder {
 }
 
 impl Recorder {
-    /// Reads the clock (the result is the window's stop), and accepts the samples that were queued since the lock was
-    /// taken. Returns the window, and the queued samples whose time is at or after the stop.
-    ///
-    /// Afterwards, each sample made before the stop is accepted, and no sample made after the stop is accepted. If a
-    /// sample may be missing because its thread was preempted, the order of the window's messages is unknown.
+    /// Reads the clock, and accepts the samples made before this time, the window's stop. Returns the window, and the
+    /// queued samples from after the stop. If a sample may be missing because its thread was preempted, the order of
+    /// the window's messages is unknown.
     fn stop_window(&self, collectors: &mut Collectors, clock: &dyn Clock) -> (EndedWindow, Vec<Sample>) {
         // A sample that was begun since the lock was taken is the last sample of the window, so this thread waits for
         // it. The order is unknown only if the other thread is preempted.
@@ -424,10 +421,8 @@ impl Recorder {
         (ended, of_next_window)
     }
 
-    /// Returns two values for the window: [`unstamped`](WindowStatistics::unstamped) and
-    /// [`without_clock`](WindowStatistics::without_clock).
-    ///
-    /// Up to this step, the last message is a message of this window: no message of the next window is accepted yet.
+    /// Returns [`unstamped`](WindowStatistics::unstamped) and [`without_clock`](WindowStatistics::without_clock) of the
+    /// window, before a message of the next window is accepted.
     fn check_stamps(&self, collectors: &mut Collectors) -> (bool, bool) {
         let unstamped = collectors.is_unstamped() && !self.lacks_stamps.load(Ordering::Relaxed);
         let has_clock = self.simulated.as_ref().is_none_or(|time| time.has_begun());

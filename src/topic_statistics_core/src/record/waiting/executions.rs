@@ -41,7 +41,7 @@ impl CallbackId {
 }
 
 /// The names of an executor's callbacks and threads. All clones share the names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ExecutorNames(Arc<Mutex<Names>>);
 
 #[derive(Debug, Default)]
@@ -73,10 +73,8 @@ impl Names {
 }
 
 impl ExecutorNames {
-    /// The largest number of callbacks. It bounds the memory of a process that creates topics with new names again and
-    /// again. All further callbacks share one name.
+    /// The largest number of callbacks, so that new names do not fill the memory. All further callbacks share one name.
     const MOST: usize = 4096;
-    /// The name of all further callbacks.
     const OTHERS: &'static str = "(more than 4096 callbacks)";
 
     /// Returns the number of a callback. Equal callbacks have the same number.
@@ -103,12 +101,6 @@ impl ExecutorNames {
     /// ends, and in no later one.
     pub fn end_thread(&self, number: usize) {
         lock(&self.0).ended.push(number);
-    }
-}
-
-impl Default for ExecutorNames {
-    fn default() -> Self {
-        Self(Arc::new(Mutex::new(Names::default())))
     }
 }
 

@@ -197,8 +197,8 @@ impl Collectors {
         self.record_of_this_epoch(message, callback, simulated);
     }
 
-    /// Records a message whose [epoch](Epoch) is not the current epoch. If the message is of another run of the
-    /// statistics, it is not recorded. Otherwise, only the usable stamps of the message are recorded.
+    /// Records a message whose [epoch](Epoch) is not the current epoch, with its usable stamps; nothing if it is of
+    /// another run of the statistics.
     #[cold]
     #[inline(never)]
     fn record_of_another_epoch(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
@@ -237,8 +237,7 @@ impl Collectors {
         if !epoch.is_of(self.epoch) {
             return;
         }
-        // The publication and the callback are times of one clock, which no step of the system clock changes. So both
-        // are converted by the same offset.
+        // The publication and the callback are times of one clock, so both are converted by the same offset.
         let source = if message.published == 0 { 0 } else { self.window.system.at(message.published) };
         let transport =
             TransportInfo { source, received: 0, publisher: message.buffer, number: message.number };
@@ -296,8 +295,7 @@ impl Collectors {
         self.is_unordered |= callback >= self.latest_before;
     }
 
-    /// Records the figures that need more than the header stamp and the system clock: all metrics except rclcpp's two,
-    /// an age that needs other data, and all distributions.
+    /// Records the figures that need more than the header stamp and the system clock, and all distributions.
     #[inline(never)]
     fn record_details(&mut self, message: &ReceivedMessage, callback: i64, now: i64, simulated: i64) {
         let (header, details) = (message.header, message.details.as_ref());
@@ -395,8 +393,7 @@ impl Collectors {
         self.span.end_epoch(self.window.system);
     }
 
-    /// Corrects the times in the collectors by a step of the system clock that was found in the ended window. Must be
-    /// called before samples are accepted on the clock after the step.
+    /// Corrects the times by a step that was found in the ended window, before samples are accepted on the new clock.
     pub(super) fn correct_times(&mut self, ended: &EndedWindow) {
         if let Some(step) = ended.step {
             self.keep_times_before_suspend(ended.start, step);
@@ -404,10 +401,9 @@ impl Collectors {
         }
     }
 
-    /// Ends the window: returns the window's metrics and the number of its messages.
-    ///
-    /// `lost_meanwhile` is `None` if no sample was lost while the window was being ended. Otherwise it is the number of
-    /// messages that were counted but not measured. They may belong to the next window.
+    /// Ends the window: returns the window's metrics and the number of its messages. `lost_meanwhile` is the number of
+    /// messages that were only counted while the window was being ended; `None` if no sample was lost. They may belong
+    /// to the next window.
     pub(super) fn end_window(
         &mut self,
         ended: &EndedWindow,
@@ -441,8 +437,7 @@ impl Collectors {
         count
     }
 
-    /// Starts a window with these distributions. The epoch does not change. Returns the distributions of the previous
-    /// window.
+    /// Starts a window with these distributions. Returns those of the previous window.
     pub(super) fn start_window(&mut self, distributions: Distributions) -> Distributions {
         let ended = std::mem::replace(&mut self.distributions, distributions);
         self.needs_details =
@@ -497,10 +492,9 @@ impl Collectors {
         summary
     }
 
-    /// Keeps the times of messages before the window that started at `start`. If the host was suspended in that window,
-    /// a correction by the whole clock step would make the times of these messages too late by the suspended time. The
-    /// times of messages in that window are not kept, because it is unknown whether these messages were before or after
-    /// the suspend.
+    /// Keeps the times of messages before the window that started at `start`, if the host was suspended in that window:
+    /// a correction by the whole clock step would make them too late by the suspended time. It is unknown whether the
+    /// messages of that window were before or after the suspend.
     fn keep_times_before_suspend(&mut self, start: i64, step: Step) {
         if step.suspended == 0 {
             return;
@@ -549,8 +543,7 @@ impl Collectors {
             && !self.span.marks().is_intra_process
     }
 
-    /// Returns whether the last message of this window had a header stamp, and ages start at the header stamp and use
-    /// simulated time.
+    /// Returns whether the age of the last message of this window needs simulated time.
     pub(super) fn needs_clock(&self) -> bool {
         let RecorderOptions { is_simulated, age_source, .. } = self.options;
         is_simulated && age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header != 0
