@@ -55,10 +55,9 @@ impl SimulatedTime {
         self.jumps.load(Ordering::Relaxed) as u16
     }
 
-    /// Returns the simulated time in nanoseconds, which a stamp can be compared with. The result is 0 if simulated time
-    /// has not started, or if the stamp may be from before a jump that happened while the message was under way.
-    /// `jumps` is the number of jumps seen before the message was taken. `seen` is the current monotonic time in
-    /// nanoseconds.
+    /// Returns the simulated time in nanoseconds; 0 if simulated time has not started, or if the stamp may be from
+    /// before a jump that happened while the message was under way. `jumps` is the number of jumps seen before the
+    /// message was taken. `seen` is the current monotonic time in nanoseconds.
     pub fn now(&self, stamp: i64, jumps: u16, seen: i64) -> i64 {
         let mut timeline = lock(&self.timeline);
         // The clock is read under the lock, so that the timeline gets the readings in order.

@@ -150,16 +150,6 @@ mod tests {
     };
 
     #[test]
-    fn a_sample_queued_while_the_lock_is_held_is_before_the_next() {
-        let numbers = CountingLock::new(Numbers::default());
-        let held = numbers.lock();
-        (1..=3).for_each(|number| enqueue_or_count(&numbers, number, true));
-        drop(held);
-        numbers.try_lock().unwrap().accept(&4);
-        assert_eq!(numbers.lock().accepted, [1, 2, 3, 4]);
-    }
-
-    #[test]
     fn samples_beyond_the_queue_are_counted() {
         let numbers = CountingLock::new(Numbers::default());
         let room = QUEUE as u32;

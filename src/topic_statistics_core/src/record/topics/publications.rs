@@ -190,30 +190,6 @@ mod tests {
         assert_eq!(figures.map(|figure| figure.average), [34.0 / 3.0, 2.0]);
     }
 
-    /// A thread is preempted under the lock, before it reads the clock. Another thread publishes during this time.
-    #[test]
-    fn a_publication_that_overtakes_the_lock_has_no_wrong_period() {
-        let publications = Windowed::new(Publications::new(FirstPeriod::NoSample, false));
-        let clock = TestClock::enable(&publications);
-        let now = || clock.pass(MS);
-        let publish = || publications.measure(now, || Ok::<_, ()>(()), |()| 0).unwrap();
-        publish();
-        let mut readings = 0;
-        let preempted = || {
-            readings += 1;
-            if readings == 2 {
-                publish();
-            }
-            now()
-        };
-        publications.measure(preempted, || Ok::<_, ()>(()), |()| 0).unwrap();
-        publish();
-        let window = publications.end_window(&clock).unwrap().statistics;
-        let samples = |metric: Metric| window.get(metric).unwrap().sample_count;
-        assert_eq!((window.count, samples(Metric::PublishDuration)), (4, 4));
-        assert_eq!(samples(Metric::PublishPeriod), 0);
-    }
-
     proptest! {
         /// The publications are in two windows, with 1 ms to 20 ms between them. Some publications are recorded late.
         #[test]

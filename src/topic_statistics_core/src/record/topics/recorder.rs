@@ -245,9 +245,8 @@ impl Recorder {
         let is_of_window =
             collectors.span.last_callback().is_some_and(|last| last >= collectors.window.start);
         drop(collectors);
-        // The correction is the clock step since the last window. For a message in the current window, a suspend in
-        // this window is assumed to be before the message. If the suspend was after the message, the next message
-        // corrects the time.
+        // The clock step since the last window. A suspend in the current window is assumed to be before a message of
+        // this window. If it was after the message, the next message corrects the time.
         let correction = system.check(clock).map_or(0, |step| match is_of_window {
             true => step.by,
             false => step.by - step.suspended,
