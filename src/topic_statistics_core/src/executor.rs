@@ -167,17 +167,16 @@ mod tests {
     #[test]
     fn a_window_is_displayed_as_lines_which_no_name_can_forge() {
         let scan = ExecutorCallback::new(CallbackKind::Subscription, "/scan\nlongest: none");
-        let (timer, task) = (
-            ExecutorCallback::new(CallbackKind::Timer, "10ms"),
-            ExecutorCallback::new(CallbackKind::Task, ""),
-        );
-        let (spin, node): (Arc<str>, Arc<str>) = ("spin".into(), "node".into());
+        let timer = ExecutorCallback::new(CallbackKind::Timer, "10ms");
+        let task = ExecutorCallback::new(CallbackKind::Task, "");
+        let thread = |name: &str, busy| ExecutorThread { name: name.into(), busy };
         let window = ExecutorWindow {
-            threads: vec![
-                ExecutorThread { name: Arc::clone(&spin), busy: 61.24 },
-                ExecutorThread { name: node, busy: 0.0 },
-            ],
-            longest: Some(LongestCallback { callback: scan.clone(), thread: spin, milliseconds: 55.12 }),
+            threads: vec![thread("spin", 61.24), thread("node", 0.0)],
+            longest: Some(LongestCallback {
+                callback: scan.clone(),
+                thread: "spin".into(),
+                milliseconds: 55.12,
+            }),
             waits: vec![
                 CallbackWait { waiting: timer, running: scan.clone(), milliseconds: 45.0834 },
                 CallbackWait { waiting: scan, running: task, milliseconds: 1.0 },

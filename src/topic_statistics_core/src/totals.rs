@@ -197,42 +197,22 @@ mod tests {
             last_message: last.map(Timestamp::from_nanoseconds),
             ..Totals::default()
         };
-        let named = |source: &str, totals| TopicTotals {
-            topic_name: "/imu".to_owned(),
-            source_name: source.to_owned(),
-            totals,
-            distributions: Distributions::default(),
-        };
-        let mut sums = vec![];
-        add_up(&mut sums, named("a", totals(3, Some(1), Some(10), Some(20))));
-        add_up(&mut sums, named("b", totals(5, Some(0), None, None)));
-        add_up(&mut sums, named("a", totals(4, Some(2), Some(30), Some(40))));
-        add_up(&mut sums, named("b", totals(1, None, Some(7), Some(7))));
-        assert_eq!(
-            sums,
-            [
-                named("a", totals(7, Some(3), Some(10), Some(40))),
-                named("b", totals(6, None, Some(7), Some(7))),
-            ]
-        );
-    }
-    #[test]
-    fn the_distributions_of_what_ended_are_merged() {
-        let with = |samples: &[(Metric, f64)]| {
+        let named = |source: &str, totals, ages: &[f64]| {
             let mut distributions = Distributions::new(MetricSet::of(&[Metric::MessageAge]));
-            samples.iter().for_each(|(metric, sample)| distributions.accept(*metric, *sample));
-            TopicTotals {
-                topic_name: "/imu".to_owned(),
-                source_name: "/listener:/imu".to_owned(),
-                totals: Totals::default(),
-                distributions,
-            }
+            ages.iter().for_each(|age| distributions.accept(Metric::MessageAge, *age));
+            TopicTotals::new("/imu", source, totals, distributions)
         };
         let mut sums = vec![];
-        add_up(&mut sums, with(&[(Metric::MessageAge, 1.0)]));
-        add_up(&mut sums, with(&[(Metric::MessageAge, 4.0), (Metric::MessageAge, 2.0)]));
-        let ages = sums[0].distribution(Metric::MessageAge).unwrap();
-        assert_eq!((ages.count(), ages.sum(), ages.minimum(), ages.maximum()), (3, 7.0, 1.0, 4.0));
+        add_up(&mut sums, named("a", totals(3, Some(1), Some(10), Some(20)), &[1.0]));
+        add_up(&mut sums, named("b", totals(5, Some(0), None, None), &[]));
+        add_up(&mut sums, named("a", totals(4, Some(2), Some(30), Some(40)), &[4.0, 2.0]));
+        add_up(&mut sums, named("b", totals(1, None, Some(7), Some(7)), &[]));
+        let expected = [
+            named("a", totals(7, Some(3), Some(10), Some(40)), &[1.0, 4.0, 2.0]),
+            named("b", totals(6, None, Some(7), Some(7)), &[]),
+        ];
+        assert_eq!(sums, expected);
+        assert_eq!(sums[0].distribution(Metric::MessageAge).unwrap().count(), 3);
         assert!(sums[0].distribution(Metric::MessagePeriod).is_none());
     }
 }

@@ -76,6 +76,3 @@ impl Collector for Count {
         self.0.store(0, Ordering::Relaxed);
     }
 }
-
-#[cfg(all(test, topic_statistics_loom))]
-mod models;

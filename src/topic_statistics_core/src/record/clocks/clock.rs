@@ -2,10 +2,9 @@
 
 //! The clocks. For each message, only the monotonic clock is read. System time is this reading plus an offset.
 //!
-//! The kernel slews both clocks in the same way, so the offset between the clocks changes only by steps. A step happens
-//! if the system clock is set, a leap second is inserted, or the host is suspended (the monotonic clock does not count
-//! the suspended time). The offset is read again at the end of each window. If the offset has changed, the system clock
-//! was stepped in that window.
+//! The kernel slews both clocks in the same way, so their offset changes only by steps: if the system clock is set, a
+//! leap second is inserted, or the host is suspended (the monotonic clock does not count the suspended time). The offset
+//! is read again at the end of each window.
 
 use std::time::Duration;
 
@@ -91,15 +90,11 @@ impl Clock for HostClock {
     }
 
     fn suspended(&self) -> i64 {
-        suspended()
+        #[cfg(target_os = "linux")]
+        return Bounds::read(monotonic, || read(libc::CLOCK_BOOTTIME)).middle();
+        #[cfg(not(target_os = "linux"))]
+        0
     }
-}
-
-fn suspended() -> i64 {
-    #[cfg(target_os = "linux")]
-    return Bounds::read(monotonic, || read(libc::CLOCK_BOOTTIME)).middle();
-    #[cfg(not(target_os = "linux"))]
-    0
 }
 
 /// System time as the monotonic clock plus an offset.
@@ -112,7 +107,7 @@ pub(crate) struct SystemClock {
 /// A step of the system clock relative to the monotonic clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The change of the offset: positive for a step forward, negative for a step back.
+    /// The change of the offset: positive for a step forward.
     pub(crate) by: i64,
     /// The part of the step that is due to a suspend of the host: the duration of the suspend.
     pub(crate) suspended: i64,
@@ -127,30 +122,30 @@ struct Bounds {
 }
 
 impl Bounds {
-    const GOOD: i64 = 1_000;
-    const READINGS: u32 = 5;
-
     /// Reads the bounds of the system clock's offset.
     fn of_system_time(clock: &dyn Clock) -> Self {
         Self::read(|| clock.monotonic(), || clock.system())
     }
 
-    /// Reads the clocks several times, because the thread may be preempted between two readings. Returns the bounds
-    /// with the smallest distance.
+    /// Reads the clocks up to five times, because the thread may be preempted between two readings. Returns the bounds
+    /// with the smallest distance, or the first bounds that are at most 1 us apart.
     fn read(monotonic: impl Fn() -> i64, other: impl Fn() -> i64) -> Self {
-        let mut best: Option<Self> = None;
-        for _ in 0..Self::READINGS {
+        let read = || {
             let before = monotonic();
             let other = other();
-            let bounds = Self { lowest: other - monotonic(), highest: other - before };
-            if best.is_none_or(|best| bounds.width() < best.width()) {
-                best = Some(bounds);
-            }
-            if bounds.width() <= Self::GOOD {
+            Self { lowest: other - monotonic(), highest: other - before }
+        };
+        let mut best = read();
+        for _ in 1..5 {
+            if best.width() <= 1_000 {
                 break;
             }
+            let bounds = read();
+            if bounds.width() < best.width() {
+                best = bounds;
+            }
         }
-        best.unwrap_or(Self { lowest: 0, highest: 0 })
+        best
     }
 
     fn width(self) -> i64 {
@@ -163,23 +158,19 @@ impl Bounds {
 }
 
 impl SystemClock {
-    /// The largest change of the offset that is not a step, in nanoseconds. A change up to this size is drift or an
-    /// imprecise reading.
+    /// The largest change of the offset, in nanoseconds, that is drift or an imprecise reading, and not a step.
     const TOLERANCE: i64 = 10_000;
 
-    /// Reads the offset of the system clock.
     pub(crate) fn now(clock: &dyn Clock) -> Self {
         Self { offset: Bounds::of_system_time(clock).middle(), suspended: clock.suspended() }
     }
 
-    /// Returns the system time at the time `monotonic` of the monotonic clock.
     #[inline(always)]
     pub(crate) fn at(self, monotonic: i64) -> i64 {
         monotonic + self.offset
     }
 
-    /// Reads the offset again. Returns the step of the system clock since the last reading; `None` if the clock was not
-    /// stepped.
+    /// Reads the offset again. Returns the step of the system clock since the last reading.
     pub(crate) fn check(&mut self, clock: &dyn Clock) -> Option<Step> {
         self.observe(Bounds::of_system_time(clock), || clock.suspended())
     }
@@ -204,7 +195,7 @@ impl SystemClock {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowClock {
     /// The start of the current window, in nanoseconds on the monotonic clock.
-    start: i64,
+    pub(crate) start: i64,
     pub(crate) system: SystemClock,
 }
 
@@ -226,13 +217,8 @@ impl WindowClock {
         Self { start: 0, system: SystemClock::now(clock) }
     }
 
-    /// Returns the start of the current window, on the monotonic clock.
-    pub(crate) fn start(&self) -> i64 {
-        self.start
-    }
-
     /// Starts a first window now. Returns the start of the window on the monotonic clock, and the step of the system
-    /// clock since the clock was last read. The step is `None` if the clock was not stepped.
+    /// clock since the clock was last read.
     pub(crate) fn restart(&mut self, clock: &dyn Clock) -> (i64, Option<Step>) {
         self.start = clock.monotonic();
         (self.start, self.system.check(clock))
@@ -241,8 +227,7 @@ impl WindowClock {
     /// Ends the current window and starts the next window, now.
     pub(crate) fn end(&mut self, clock: &dyn Clock) -> EndedWindow {
         let stop = clock.monotonic();
-        // The system clock is checked after the stop. So a step between the two readings belongs to this window, and no
-        // step is missed.
+        // The system clock is checked after the stop, so that a step between the two readings is not missed.
         let step = self.system.check(clock);
         let start = std::mem::replace(&mut self.start, stop);
         let window = Window::from_nanoseconds(self.system.at(start), self.system.at(stop));
@@ -251,7 +236,6 @@ impl WindowClock {
 }
 
 impl EndedWindow {
-    /// Returns the length of the window on the monotonic clock.
     pub(crate) fn length(&self) -> Duration {
         duration(self.stop - self.start)
     }
@@ -275,7 +259,7 @@ impl EndedWindow {
         }
     }
 
-    /// Returns an ended window of one second.
+    /// A window of one second.
     #[cfg(test)]
     pub(crate) fn of_test(has_earlier: bool) -> Self {
         let window = Window::from_nanoseconds(0, 1_000_000_000);
@@ -297,10 +281,6 @@ mod tests {
 
     fn bounds(offset: i64, width: i64) -> Bounds {
         Bounds { lowest: offset - width / 2, highest: offset + width / 2 }
-    }
-
-    fn clock() -> SystemClock {
-        SystemClock { offset: EPOCH, suspended: 0 }
     }
 
     #[test]
@@ -325,8 +305,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[cfg_attr(miri, ignore = "starts processes")]
     fn a_suspend_is_what_the_monotonic_clock_does_not_count() {
-        let can_be = after_a_day_of_suspend("true").output().is_ok_and(|output| output.status.success());
-        if !can_be {
+        if !after_a_day_of_suspend("true").output().is_ok_and(|output| output.status.success()) {
             use std::io::Write as _;
             // This is not `eprintln!`, because the test harness captures the output of `eprintln!`.
             let _ = writeln!(
@@ -346,12 +325,13 @@ mod tests {
     #[ignore = "runs in a time namespace"]
     #[cfg(target_os = "linux")]
     fn a_host_that_was_suspended_for_a_day() {
-        let suspended = [suspended(), HostClock.suspended()];
-        assert!(suspended.iter().all(|time| (time - 86_400 * S).abs() < S / 1000), "{suspended:?}");
+        let suspended = HostClock.suspended();
+        assert!((suspended - 86_400 * S).abs() < S / 1000, "{suspended}");
     }
 
     #[test]
     fn a_clock_that_moves_by_more_than_10_us_was_stepped() {
+        let clock = || SystemClock { offset: EPOCH, suspended: 0 };
         for (by, width, slept, expected) in [
             // The offset differs a little, or the thread was delayed between the readings.
             (9_000, 100, 0, None),
@@ -376,14 +356,10 @@ mod tests {
             assert_eq!(clock.at(5), EPOCH + step.map_or(0, |step| step.by) + 5);
             assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), None, "a step is found once");
         }
-    }
-
-    #[test]
-    fn small_drifts_add_up_until_they_are_a_step() {
         let mut clock = clock();
         let steps: Vec<_> =
             (1..=5).filter_map(|drift| clock.observe(bounds(EPOCH + drift * 4_000, 0), || 0)).collect();
-        assert_eq!(steps, [Step { by: 12_000, suspended: 0 }]);
+        assert_eq!(steps, [Step { by: 12_000, suspended: 0 }], "small drifts add up");
     }
 
     #[test]

@@ -40,27 +40,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_offset_is_in_the_unit_of_the_kernels_status() {
-        assert_eq!(offset(libc::TIME_OK, libc::STA_PLL | libc::STA_NANO, 1_500_000.0), Some(1.5));
-        assert_eq!(offset(libc::TIME_OK, libc::STA_PLL, -1_500.0), Some(-1.5));
-    }
-
-    #[test]
-    fn a_clock_that_is_not_synchronised_has_no_known_offset() {
-        assert_eq!(offset(libc::TIME_ERROR, libc::STA_NANO, 0.0), None);
-        assert_eq!(offset(libc::TIME_OK, libc::STA_UNSYNC, 0.0), None);
-        assert_eq!(offset(-1, 0, 0.0), None);
-    }
-
-    #[test]
-    fn a_clock_that_the_kernel_does_not_discipline_has_no_offset() {
-        // chrony and phc2sys leave this state: the clock is synchronized, but the offset of 0 was not measured.
-        assert_eq!(offset(libc::TIME_OK, libc::STA_NANO, 0.0), None);
-        assert_eq!(offset(libc::TIME_OK, 0, 0.0), None);
-    }
-
-    #[test]
-    fn the_kernel_reports_an_offset_or_none() {
+    fn an_offset_needs_a_synchronised_clock_and_is_in_the_unit_of_the_kernels_status() {
+        for (clock, status, reported, expected) in [
+            (libc::TIME_OK, libc::STA_PLL | libc::STA_NANO, 1_500_000.0, Some(1.5)),
+            (libc::TIME_OK, libc::STA_PLL, -1_500.0, Some(-1.5)),
+            (libc::TIME_ERROR, libc::STA_PLL, 0.0, None),
+            (libc::TIME_OK, libc::STA_PLL | libc::STA_UNSYNC, 0.0, None),
+            (-1, libc::STA_PLL, 0.0, None),
+            // chrony and phc2sys leave this state: the clock is synchronized, but the offset of 0 was not measured.
+            (libc::TIME_OK, libc::STA_NANO, 0.0, None),
+            (libc::TIME_OK, 0, 0.0, None),
+        ] {
+            assert_eq!(offset(clock, status, reported), expected, "{clock} {status}");
+        }
         // This machine's clock may or may not be synchronized.
         assert!(clock_offset().is_none_or(|offset| offset.abs() < 1_000.0));
     }

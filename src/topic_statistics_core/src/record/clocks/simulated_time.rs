@@ -2,11 +2,14 @@
 
 //! Simulated ROS time, and the detection of its jumps.
 
-use std::{ops::RangeInclusive, sync::PoisonError, time::Duration};
+use std::{ops::RangeInclusive, time::Duration};
 
-use crate::sync::{
-    atomic::{AtomicU32, Ordering},
-    Mutex,
+use crate::{
+    mutex::lock,
+    sync::{
+        atomic::{AtomicU32, Ordering},
+        Mutex,
+    },
 };
 
 /// The clock of a node that follows `/clock`.
@@ -43,22 +46,20 @@ impl SimulatedTime {
 
     /// Returns whether simulated time has begun: messages arrive on `/clock`.
     pub fn has_begun(&self) -> bool {
-        self.timeline.lock().unwrap_or_else(PoisonError::into_inner).last.is_some()
+        lock(&self.timeline).last.is_some()
     }
 
-    /// Returns how many jumps of the time were detected. The result has only the lowest 16 bits of the number. They are
-    /// enough, because no message waits during 65536 jumps.
+    /// Returns the lowest 16 bits of the number of jumps. No message waits during 65536 jumps.
     #[inline]
     pub fn jumps(&self) -> u16 {
         self.jumps.load(Ordering::Relaxed) as u16
     }
 
-    /// Returns the simulated time in nanoseconds, which a stamp can be compared with. The result is 0 if simulated time
-    /// has not started, or if the stamp may be from before a jump that happened while the message was under way.
-    /// `jumps` is the number of jumps seen before the message was taken. `seen` is the current monotonic time in
-    /// nanoseconds.
+    /// Returns the simulated time in nanoseconds; 0 if simulated time has not started, or if the stamp may be from
+    /// before a jump that happened while the message was under way. `jumps` is the number of jumps seen before the
+    /// message was taken. `seen` is the current monotonic time in nanoseconds.
     pub fn now(&self, stamp: i64, jumps: u16, seen: i64) -> i64 {
-        let mut timeline = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut timeline = lock(&self.timeline);
         // The clock is read under the lock, so that the timeline gets the readings in order.
         let now = self.clock.now();
         timeline.advance(now, seen);
@@ -79,25 +80,23 @@ struct Timeline {
     /// How many times faster than real time the clock runs. The rate is measured over at least
     /// [`RATE_OVER`](Self::RATE_OVER), because a delayed reading would distort a rate between two readings.
     rate: f64,
-    /// The rate during the last jump forward, as long as the simulation may only have become faster. The next readings
-    /// show whether the time really jumped.
+    /// The rate during the last jump forward, as long as the simulation may only have become faster.
     rate_of_jump: Option<f64>,
     /// The start of the interval over which the rate is measured: the simulated time and the real time.
     rate_from: Option<(i64, i64)>,
     /// The simulated time right after the last jump. Until all messages from before the jump have arrived, earlier
     /// stamps are assumed to be from before the jump.
     start: i64,
-    /// After a jump back, until all messages from before the jump have arrived: how far stamps may be in the future. A
-    /// stamp further in the future is closer to the time before the jump, so it is assumed to be from before the jump.
+    /// After a jump back: how far stamps may be in the future. A stamp further in the future is closer to the time
+    /// before the jump, so it is assumed to be from before the jump.
     ahead: Option<i64>,
-    /// The stamps of messages that were under way at the last jump back. These stamps are not used until the messages
-    /// have arrived. After a small jump, the range also contains stamps from after the jump.
+    /// The stamps of messages that were under way at the last jump back. After a small jump, the range also contains
+    /// stamps from after the jump.
     under_way: Option<RangeInclusive<i64>>,
     jumps: u32,
     /// The real time at which the last jump was seen.
     jumped: Option<i64>,
-    /// The real time until which no stamp is used. After two jumps in a row, stamps from before both jumps cannot be
-    /// recognized.
+    /// The real time until which no stamp is used, because stamps from before two jumps in a row are not recognized.
     unusable_until: i64,
 }
 
@@ -120,18 +119,14 @@ impl Timeline {
 
     /// Accepts a reading of the clock.
     fn advance(&mut self, now: i64, seen: i64) {
-        let Some((last, last_seen)) = self.last.filter(|_| now != 0) else {
-            if now != 0 {
-                self.last = Some((now, seen));
-                self.rate_from = self.last;
-            }
-            return;
-        };
-        if now == last {
+        if now == 0 || self.last.is_some_and(|(last, _)| now == last) {
             return;
         }
+        let Some((last, last_seen)) = self.last.replace((now, seen)) else {
+            self.rate_from = self.last;
+            return;
+        };
         let (step, elapsed) = ((now - last) as f64, (seen - last_seen).max(0) as f64);
-        self.last = Some((now, seen));
         // If the clock stood still after a jump forward, the simulation has not become faster. So the rate of the jump
         // is not used.
         let rate_of_jump = self.rate_of_jump.filter(|_| elapsed <= Self::BETWEEN_READINGS);
@@ -144,15 +139,13 @@ impl Timeline {
             let later = Self::STEP + Self::FASTER * rate * elapsed;
             let first = last.saturating_sub((rate * Self::UNDER_WAY as f64) as i64);
             self.under_way = Some(first..=last.saturating_add(later as i64));
-            self.rate_from = self.last;
         } else if step > Self::STEP + Self::FASTER * rate * elapsed.min(Self::SLOWEST) {
             self.jump(now, seen);
-            // If the simulation only became faster, the next steps must not count as jumps. So the new rate is kept. A
-            // step during a pause of `/clock` gives no rate.
+            // If the simulation only became faster, the next steps must not count as jumps. A step during a pause of
+            // `/clock` gives no rate.
             let rate = step / elapsed.max(1.0);
             let is_possible = rate <= Self::FASTEST && elapsed <= Self::BETWEEN_READINGS;
             self.rate_of_jump = is_possible.then_some(rate);
-            self.rate_from = self.last;
         } else if let Some((from, from_seen)) = self.rate_from {
             let over = (seen - from_seen) as f64;
             if over >= Self::RATE_OVER {
@@ -165,6 +158,7 @@ impl Timeline {
 
     fn jump(&mut self, to: i64, seen: i64) {
         (self.start, self.ahead, self.under_way, self.rate_of_jump) = (to, None, None, None);
+        self.rate_from = self.last;
         self.jumps = self.jumps.wrapping_add(1);
         if self.jumped.replace(seen).is_some_and(|before| seen - before < Self::UNDER_WAY) {
             self.unusable_until = seen + Self::UNDER_WAY;
@@ -224,11 +218,8 @@ mod tests {
             let (mut timeline, seen) = running(1000, 1);
             timeline.advance(to * SECOND, seen);
             for (stamp, has) in stamps {
-                assert_eq!(
-                    timeline.is_comparable(stamp * SECOND + 1, to * SECOND + 1, seen),
-                    *has,
-                    "{to} {stamp}"
-                );
+                let is_comparable = timeline.is_comparable(stamp * SECOND + 1, to * SECOND + 1, seen);
+                assert_eq!(is_comparable, *has, "{to} {stamp}");
             }
             let (stamp, now) = (to * SECOND + 5 * MS, to * SECOND + 10 * MS);
             assert!(timeline.is_comparable(stamp, now, seen + 10 * MS), "after the jump: {timeline:?}");
@@ -249,11 +240,8 @@ mod tests {
             }
             let passed = 1002 * SECOND;
             assert!(timeline.is_comparable(passed, passed, seen + back + 2 * SECOND), "{timeline:?}");
-            let ahead = passed + SECOND;
-            assert!(
-                timeline.is_comparable(ahead, passed, until),
-                "the clock of the publisher is ahead: {timeline:?}"
-            );
+            let is_comparable = timeline.is_comparable(passed + SECOND, passed, until);
+            assert!(is_comparable, "the clock of the publisher is ahead: {timeline:?}");
         }
     }
 
@@ -303,10 +291,8 @@ mod tests {
         seen += 600 * SECOND; // the simulation is paused
         let (mut jumped, _) = running(1000, 1);
         jumped.advance(1100 * SECOND, seen);
-        assert!(
-            !jumped.is_comparable(1000 * SECOND, 1100 * SECOND, seen + SECOND),
-            "a jump during the pause is found: {jumped:?}"
-        );
+        let is_comparable = jumped.is_comparable(1000 * SECOND, 1100 * SECOND, seen + SECOND);
+        assert!(!is_comparable, "a jump during the pause is found: {jumped:?}");
         for second in 0..10 {
             // `/clock` has one message per second, and the clock is read twice as often.
             timeline.advance((1001 + second) * SECOND, seen);
@@ -349,31 +335,27 @@ mod tests {
             let (mut timeline, seen) = running(1000, 1);
             timeline.advance(to * SECOND, seen);
             for (later, has) in [(0, false), (Timeline::UNDER_WAY - 1, false), (Timeline::UNDER_WAY, true)] {
-                let now = to * SECOND + later;
-                assert_eq!(
-                    timeline.is_comparable(stamp * SECOND, now, seen + later),
-                    has,
-                    "{later}: {timeline:?}"
-                );
+                let is_comparable = timeline.is_comparable(stamp * SECOND, to * SECOND + later, seen + later);
+                assert_eq!(is_comparable, has, "{later}: {timeline:?}");
             }
         }
     }
 
     #[test]
-    fn a_second_jump_forward_is_a_jump_also_in_a_pause() {
-        for (first, second) in [((1100, MS), (1200, 60 * MS)), ((2000, 12 * SECOND), (2100, 42 * SECOND))] {
+    fn a_second_jump_forward_is_a_jump_and_in_a_row_if_messages_may_be_under_way() {
+        for (first, between, is_usable) in [
+            (MS, 59 * MS, false),
+            (100 * SECOND, Timeline::UNDER_WAY - 1, false),
+            (100 * SECOND, Timeline::UNDER_WAY, true),
+            (12 * SECOND, 30 * SECOND, true),
+        ] {
             let (mut timeline, seen) = running(1000, 1);
-            for (to, later) in [first, second] {
-                timeline.advance(to * SECOND, seen + later);
-            }
-            let now = second.0 * SECOND;
-            assert_eq!(timeline.start, now, "{timeline:?}");
-            let is_in_a_row = second.1 < SECOND;
-            assert_eq!(
-                timeline.is_comparable(now, now, seen + second.1 + SECOND),
-                !is_in_a_row,
-                "{timeline:?}"
-            );
+            let (first, now) = (seen + first, 1200 * SECOND);
+            timeline.advance(1100 * SECOND, first);
+            timeline.advance(now, first + between);
+            assert_eq!((timeline.jumps, timeline.start), (2, now), "{timeline:?}");
+            let is_comparable = timeline.is_comparable(now, now, first + between + SECOND);
+            assert_eq!(is_comparable, is_usable, "{timeline:?}");
         }
     }
 
@@ -400,21 +382,6 @@ mod tests {
         // time.
         assert!(!timeline.is_comparable(1000 * SECOND, 951 * SECOND, seen + SECOND));
         assert!(timeline.is_comparable(962 * SECOND, 962 * SECOND, seen + 12 * SECOND));
-        timeline.unusable_until = 0;
-        assert!(timeline.is_comparable(1000 * SECOND, 951 * SECOND, seen + SECOND), "{timeline:?}");
-    }
-
-    #[test]
-    fn jumps_between_which_every_message_came_are_not_in_a_row() {
-        for (between, is_usable) in [(Timeline::UNDER_WAY - 1, false), (Timeline::UNDER_WAY, true)] {
-            let (mut timeline, seen) = running(1000, 1);
-            let first = seen + 100 * SECOND;
-            timeline.advance(1100 * SECOND, first);
-            timeline.advance(1200 * SECOND, first + between);
-            assert_eq!(timeline.jumps, 2);
-            let has = timeline.is_comparable(1200 * SECOND, 1200 * SECOND, first + between + SECOND);
-            assert_eq!(has, is_usable, "{timeline:?}");
-        }
     }
 
     #[test]

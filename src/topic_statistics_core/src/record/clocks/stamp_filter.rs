@@ -36,8 +36,8 @@ impl DoubtfulStamps {
 }
 
 impl StampFilter {
-    /// How long a message may be under way, in the network and in the middleware's queue. A measured latency cannot
-    /// replace this constant, because a queue may have grown in the window with the step, in which ages are unknown.
+    /// How long a message may be under way, in the network and in the middleware's queue, in nanoseconds. A measured
+    /// latency cannot replace it, because a queue may have grown in the window with the step.
     const UNDER_WAY: i64 = 10_000_000_000;
     /// The largest number of steps within `UNDER_WAY` whose ranges of stamps are stored separately.
     const STEPS: usize = 8;
@@ -51,18 +51,12 @@ impl StampFilter {
         has_expired || ended.step.is_some()
     }
 
-    /// Starts the first window, at the time `start` on the monotonic clock. `has_stepped` means that the system clock
-    /// was stepped, perhaps more than once, while no window was open. Then every stamp may be from the clock before a
-    /// step.
+    /// Starts the first window, at the time `start` on the monotonic clock. If the system clock `has_stepped` while no
+    /// window was open, every stamp may be from the clock before a step.
     pub(crate) fn restart(&mut self, start: i64, has_stepped: bool) {
         self.expire(start);
         if has_stepped {
-            self.push(DoubtfulStamps {
-                first: i64::MIN,
-                last: i64::MAX,
-                until: start + Self::UNDER_WAY,
-                have_expired: false,
-            });
+            self.push(i64::MIN, i64::MAX, start);
         }
     }
 
@@ -73,19 +67,15 @@ impl StampFilter {
         // these two events.
         let stepped = step.by - step.suspended;
         let (earlier, later) = match step.suspended {
-            0 => (0, 0),
-            _ if stepped == 0 => (0, 0),
-            suspended => (stepped.min(0), stepped.max(suspended)),
+            suspended if suspended != 0 && stepped != 0 => (stepped.min(0), stepped.max(suspended)),
+            _ => (0, 0),
         };
-        self.push(DoubtfulStamps {
-            first: before.saturating_add(earlier).saturating_sub(Self::UNDER_WAY),
-            last: before.saturating_add(later),
-            until: now + Self::UNDER_WAY,
-            have_expired: false,
-        });
+        let first = before.saturating_add(earlier).saturating_sub(Self::UNDER_WAY);
+        self.push(first, before.saturating_add(later), now);
     }
 
-    fn push(&mut self, stamps: DoubtfulStamps) {
+    /// Adds the stamps from `first` to `last`, of messages that are under way at the time `now`.
+    fn push(&mut self, first: i64, last: i64, now: i64) {
         self.stamps.retain(|doubtful| !doubtful.have_expired);
         if self.stamps.len() >= Self::STEPS {
             let oldest = self.stamps.remove(0);
@@ -93,7 +83,7 @@ impl StampFilter {
                 (next.first, next.last) = (next.first.min(oldest.first), next.last.max(oldest.last));
             }
         }
-        self.stamps.push(stamps);
+        self.stamps.push(DoubtfulStamps { first, last, until: now + Self::UNDER_WAY, have_expired: false });
     }
 
     /// Returns whether a stamp may be from the clock before a step.
@@ -101,19 +91,16 @@ impl StampFilter {
         self.stamps.iter().any(|doubtful| !doubtful.have_expired && doubtful.contain(stamp))
     }
 
-    /// Returns whether a stamp may be from the clock before a step, for a message that arrived after the last step was
-    /// found. Ranges that have expired count, too, because the message may have arrived before they expired.
+    /// As [`is_doubtful`](Self::is_doubtful), for a message that may have arrived before ranges expired.
     pub(crate) fn was_doubtful(&self, stamp: i64) -> bool {
         self.stamps.iter().any(|doubtful| doubtful.contain(stamp))
     }
 
-    /// Returns whether no stamp is doubtful now.
     pub(crate) fn is_empty(&self) -> bool {
         self.stamps.iter().all(|doubtful| doubtful.have_expired)
     }
 
-    /// Marks the ranges as expired whose messages have arrived before `now`, on the monotonic clock. Returns whether a
-    /// range has expired.
+    /// Marks the ranges as expired whose messages have arrived before `now`. Returns whether a range has expired.
     fn expire(&mut self, now: i64) -> bool {
         let mut some_expired = false;
         for doubtful in self.stamps.iter_mut().filter(|doubtful| !doubtful.have_expired) {
@@ -133,8 +120,12 @@ mod tests {
 
     /// Returns a filter after steps that were found at `EPOCH` on the new clock.
     fn filter(steps: &[i64]) -> StampFilter {
+        after(steps.iter().map(|by| Step { by: *by, suspended: 0 }))
+    }
+
+    fn after(steps: impl IntoIterator<Item = Step>) -> StampFilter {
         let mut filter = StampFilter::default();
-        steps.iter().for_each(|by| filter.add_step(EPOCH, EPOCH, Step { by: *by, suspended: 0 }));
+        steps.into_iter().for_each(|step| filter.add_step(EPOCH, EPOCH, step));
         filter
     }
 
@@ -171,19 +162,13 @@ mod tests {
     fn stamps_between_a_suspend_and_a_step_are_doubtful() {
         for (stepped, slept) in [(400 * S, 700 * S), (-400 * S, 700 * S)] {
             let step = Step { by: stepped + slept, suspended: slept };
-            let mut filter = StampFilter::default();
-            filter.add_step(EPOCH, EPOCH, step);
             let old = EPOCH - step.by;
             for in_between in [old + stepped, old + slept] {
-                assert!(filter.is_doubtful(in_between - MS), "{stepped} {slept}");
+                assert!(after([step]).is_doubtful(in_between - MS), "{stepped} {slept}");
             }
         }
-    }
-
-    #[test]
-    fn after_a_suspend_stamps_of_the_time_that_it_took_are_good() {
-        let mut filter = StampFilter::default();
-        filter.add_step(EPOCH, EPOCH, Step { by: 700 * S, suspended: 700 * S });
+        // After a suspend without a step, the stamps of the time that it took are good.
+        let filter = after([Step { by: 700 * S, suspended: 700 * S }]);
         let before = EPOCH - 700 * S;
         assert!(filter.is_doubtful(before - MS));
         assert!(!filter.is_doubtful(before + MS) && !filter.is_doubtful(EPOCH - MS));
@@ -193,19 +178,11 @@ mod tests {
     fn after_a_step_not_observed_every_stamp_is_doubtful_for_10_s() {
         let mut filter = StampFilter::default();
         filter.restart(5 * S, true);
-        assert!([0, EPOCH - 3600 * S, EPOCH, EPOCH + 3600 * S]
-            .iter()
-            .all(|stamp| filter.is_doubtful(*stamp)));
-        assert!(!filter.expire(15 * S) && filter.is_doubtful(EPOCH));
-        assert!(filter.expire(15 * S + 1) && !filter.is_doubtful(EPOCH));
-    }
-
-    #[test]
-    fn stamps_are_doubtful_until_nothing_can_be_under_way() {
-        let mut filter = filter(&[3600 * S]);
-        assert!(!filter.expire(EPOCH + 10 * S) && !filter.is_empty());
-        assert!(filter.expire(EPOCH + 10 * S + 1) && filter.is_empty());
-        assert!(!filter.expire(EPOCH + 11 * S));
+        let stamps = [0, EPOCH - 3600 * S, EPOCH, EPOCH + 3600 * S];
+        assert!(stamps.iter().all(|stamp| filter.is_doubtful(*stamp)));
+        assert!(!filter.expire(15 * S) && filter.is_doubtful(EPOCH) && !filter.is_empty());
+        assert!(filter.expire(15 * S + 1) && !filter.is_doubtful(EPOCH) && filter.is_empty());
+        assert!(!filter.expire(16 * S), "expired already");
     }
 
     #[test]

@@ -56,14 +56,12 @@ impl<S: Accept> QueuedLock<S> {
         }
     }
 
-    /// Returns whether the queue may have samples. If so, the holder of the lock has to [drain](Self::drain_queue) the
-    /// queue first.
+    /// Returns whether the holder of the lock has to [drain](Self::drain_queue) the queue first.
     #[inline(always)]
     fn has_queued(&self) -> bool {
         self.has_queued.load(Ordering::Relaxed)
     }
 
-    /// Sets `has_queued`, so that the next holder of the lock drains the queue.
     fn set_queued(&self) {
         self.has_queued.swap(true, Ordering::Release);
     }
@@ -89,11 +87,9 @@ impl<S: Accept> QueuedLock<S> {
 
     /// Takes a place in the queue for a sample. Returns whether there was a free place.
     fn take_room(&self) -> bool {
-        let take = |room: u32| room.checked_sub(1);
-        self.room.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_ok()
+        self.room.fetch_update(Ordering::Acquire, Ordering::Relaxed, |room| room.checked_sub(1)).is_ok()
     }
 
-    /// Gives a place in the queue back.
     fn return_room(&self) {
         self.room.fetch_add(1, Ordering::Release);
     }

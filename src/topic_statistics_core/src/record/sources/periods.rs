@@ -45,8 +45,7 @@ impl Periods {
         } // else: the event belongs to the previous window, which has no periods because this event was missing
     }
 
-    /// Ends a window. `has_earlier` means that an event may still be missing that happened before the last recorded
-    /// event.
+    /// Ends a window. `has_earlier` means that an event before the last recorded event may still be missing.
     pub(crate) fn take(&mut self, has_earlier: bool) -> (Metric, Summary) {
         let periods = self.period.take();
         self.last_before = self.last;
@@ -58,4 +57,19 @@ impl Periods {
     pub(crate) fn clear(&mut self, start: i64) {
         *self = Self { last: start, last_before: start, ..Self::new(self.metric, self.first_period) };
     }
+}
+
+/// Returns whether the periods are the times between events that follow each other. `times` are the times of all
+/// events in nanoseconds, in order.
+#[cfg(test)]
+pub(crate) fn are_of_a_run(periods: &Summary, times: &[i64]) -> bool {
+    let count = periods.sample_count as usize;
+    let nanoseconds = |milliseconds: f64| (milliseconds * 1e6).round() as i64;
+    count == 0
+        || times.windows(count + 1).any(|run| {
+            let of_run = || run.windows(2).map(|pair| pair[1] - pair[0]);
+            nanoseconds(periods.average * count as f64) == run[count] - run[0]
+                && of_run().min() == Some(nanoseconds(periods.minimum))
+                && of_run().max() == Some(nanoseconds(periods.maximum))
+        })
 }

@@ -32,9 +32,10 @@ pub struct Source {
     pub collector: Arc<dyn WindowedCollector>,
     /// `None` if the source has no topic and no service: a stopwatch, a counter or a timer.
     endpoint: Option<Box<dyn Endpoint>>,
+    /// The topic or service name as it is written in the node's code; `None` for a subscription.
+    given: Option<Box<str>>,
     finished: Mutex<Finished>,
-    /// The channel to the watchers. It is created for the first watcher, because a channel takes more memory than the
-    /// rest of a source.
+    /// The channel to the watchers; empty before the first one, because a channel takes more memory than the rest.
     watched: OnceLock<watch::Sender<Option<Arc<WindowStatistics>>>>,
     is_retired: AtomicBool,
     /// The number of messages of this source that are being published now.
@@ -61,25 +62,17 @@ struct SourceHealth {
     watched: Option<Arc<watch::Sender<Health>>>,
 }
 
-/// The topic or service of a source. The endpoint of a subscription also finds the publishers that cannot serve the
-/// subscription.
+/// The topic or service of a source. The endpoint of a subscription also finds the publishers that cannot serve it.
 pub trait Endpoint: Send + Sync {
     /// Returns the resolved name of the topic or the service.
     fn topic(&self) -> &str;
-
-    /// Returns the topic or service name as it is written in the node's code, for sources other than subscriptions;
-    /// `None` for a subscription.
-    fn given(&self) -> Option<&str> {
-        None
-    }
 
     /// Returns the publishers that the last check found to be incompatible.
     fn incompatible(&self) -> Vec<IncompatiblePublisher> {
         vec![]
     }
 
-    /// Restarts the time to wait before the next check. This is necessary after the statistics were disabled, because
-    /// it is unknown which messages were received during that time.
+    /// Restarts the time to wait before the next check, because the statistics were disabled.
     fn restart(&self) {}
 
     /// Checks the publishers, and appends a warning for each new publisher that cannot serve the subscription. Returns
@@ -89,26 +82,10 @@ pub trait Endpoint: Send + Sync {
     }
 }
 
-/// The endpoint of a subscription whose publishers are not checked. This endpoint has only the topic name.
+/// The endpoint of every source except a subscription, or of a subscription whose publishers are not checked.
 impl Endpoint for String {
     fn topic(&self) -> &str {
         self
-    }
-}
-
-/// The endpoint of a publisher (its topic), or of a service or a client (its service).
-struct NamedEndpoint {
-    topic: String,
-    given: String,
-}
-
-impl Endpoint for NamedEndpoint {
-    fn topic(&self) -> &str {
-        &self.topic
-    }
-
-    fn given(&self) -> Option<&str> {
-        Some(&self.given)
     }
 }
 
@@ -129,8 +106,7 @@ pub trait WindowedCollector: Send + Sync {
     /// Ends the current window now and starts the next window. Returns `None` if the collector is disabled.
     fn end_window(&self, clock: &dyn Clock) -> Option<FinishedWindow>;
 
-    /// Returns the messages received and lost since the collector's creation; `None` if the source is not a
-    /// subscription.
+    /// Returns the messages received and lost since the creation; `None` if the source is not a subscription.
     fn totals(&self) -> Option<Totals> {
         None
     }
@@ -179,8 +155,8 @@ pub trait WindowScheduler: Send + Sync {
 }
 
 impl Source {
-    /// The longest time for which the drop of a handle waits until a message is published. (The wait has a limit,
-    /// because a middleware may block for minutes.)
+    /// The longest time for which the drop of a handle waits for a publication, because a middleware may block for
+    /// minutes.
     const RETIREMENT: Duration = Duration::from_millis(500);
 
     /// Creates a source. With an `endpoint`, the source is a subscription.
@@ -193,6 +169,7 @@ impl Source {
             name: name.into(),
             collector,
             endpoint,
+            given: None,
             finished: Mutex::default(),
             watched: OnceLock::new(),
             is_retired: AtomicBool::new(false),
@@ -201,10 +178,10 @@ impl Source {
         }
     }
 
-    /// Turns this source into the source of a publisher of the topic `topic`, or of a service or client with this name.
-    /// `given` is the name as it is written in the node's code.
+    /// Turns this source into that of a publisher of the topic `topic`, or of a service or client of this name.
     pub fn of_topic(mut self, topic: String, given: &str) -> Self {
-        self.endpoint = Some(Box::new(NamedEndpoint { topic, given: given.to_owned() }));
+        self.endpoint = Some(Box::new(topic));
+        self.given = Some(given.into());
         self
     }
 
@@ -223,11 +200,10 @@ impl Source {
     /// Sends a finished window to the watchers. The wakers of the watchers run the code of other crates, so the caller
     /// must not hold a lock.
     pub fn finish(&self, window: Arc<WindowStatistics>) {
-        let watched = {
-            let mut finished = lock(&self.finished);
-            finished.latest = Some(Arc::clone(&window));
-            self.watched.get()
-        };
+        let mut finished = lock(&self.finished);
+        finished.latest = Some(Arc::clone(&window));
+        let watched = self.watched.get();
+        drop(finished);
         if let Some(watched) = watched {
             watched.send_replace(Some(window));
         }
@@ -245,26 +221,27 @@ impl Source {
     /// Sets the health of the source. If `is_change` is true, the watchers are woken. The wakers of the watchers run
     /// the code of other crates, so the caller must not hold a lock.
     pub fn set_health(&self, health: Health, is_change: bool) {
-        let sender = {
-            let mut finished = lock(&self.finished);
-            let kept = finished.health.get_or_insert_default();
-            kept.present = health.clone();
-            kept.watched.clone()
+        let mut finished = lock(&self.finished);
+        let SourceHealth { present, watched } = &mut **finished.health.get_or_insert_default();
+        *present = health.clone();
+        let Some(sender) = watched.clone() else { return };
+        drop(finished);
+        // If the level is OK, the first window and the first message are no change, so no watcher is woken. After that,
+        // a later window does not replace a change that a slow receiver has not read yet.
+        let is_well_otherwise = |received: &Health| {
+            received.window.is_none() || received.level == Level::Ok && received.cause != health.cause
         };
-        match sender {
-            Some(sender) if is_change => drop(sender.send_replace(health)),
-            // If the level is OK, the first window and the first message are no change, so no watcher is woken. After
-            // that, a later window does not replace a change that a slow receiver has not read yet.
-            Some(sender) if is_well_otherwise(&sender.borrow(), &health) => replace_silently(&sender, health),
-            _ => {}
+        if is_change {
+            sender.send_replace(health);
+        } else if is_well_otherwise(&sender.borrow()) {
+            replace_silently(&sender, health);
         }
     }
 
     /// Returns the names that a condition can use to select this source.
     pub fn names(&self) -> Names<'_> {
         let topic = self.endpoint.as_deref().map(Endpoint::topic);
-        let given =
-            self.endpoint.as_deref().and_then(Endpoint::given).or_else(|| self.collector.given_topic());
+        let given = self.given.as_deref().or_else(|| self.collector.given_topic());
         Names { source: &self.name, plain_source: self.name.plain(), topic, given }
     }
 
@@ -280,12 +257,11 @@ impl Source {
 
     /// Returns the topic of a subscription; `None` for other sources.
     pub fn topic(&self) -> Option<&str> {
-        Some(self.subscription()?.topic())
+        self.subscription().map(Endpoint::topic)
     }
 
-    /// Returns the endpoint of a subscription; `None` for other sources.
     fn subscription(&self) -> Option<&dyn Endpoint> {
-        self.endpoint.as_deref().filter(|endpoint| endpoint.given().is_none())
+        self.endpoint.as_deref().filter(|_| self.given.is_none())
     }
 
     /// Returns the totals of a subscription; `None` for other sources.
@@ -310,8 +286,7 @@ impl Source {
         self.subscription().map(|check| check.incompatible()).unwrap_or_default()
     }
 
-    /// Looks for publishers that cannot serve this subscription, and appends a warning for each new publisher. Returns
-    /// the time of the next check; `None` if no check is necessary.
+    /// Checks the publishers of a subscription, as [`Endpoint::run`].
     pub fn check_publishers(&self, now: Instant, warnings: &mut Vec<String>) -> Option<Instant> {
         let check = self.subscription()?;
         if !self.collector.is_enabled() {
@@ -327,8 +302,7 @@ impl Source {
         self.is_retired.load(Ordering::Acquire)
     }
 
-    /// Returns a guard that delays the retirement of this source while a message of the source is being published;
-    /// `None` if the source's handle was dropped.
+    /// Returns a guard that delays the retirement of this source; `None` if the source's handle was dropped.
     pub fn publishing_guard(&self) -> Option<PublishingGuard<'_>> {
         let mut publishing = lock(&self.publishing);
         if self.is_retired() {
@@ -338,27 +312,23 @@ impl Source {
         Some(PublishingGuard(self))
     }
 
-    /// Ends the statistics of this source, and frees the name of the source for another source. After this function has
-    /// returned, no message of this source is published. Exception: the middleware has blocked the publication of a
-    /// message for longer than [`RETIREMENT`](Self::RETIREMENT).
+    /// Ends the statistics of this source, and frees its name for another source. Afterwards, no message of this source
+    /// is published, except if the middleware blocks a publication for longer than [`RETIREMENT`](Self::RETIREMENT).
     fn retire(&self) {
         self.is_retired.store(true, Ordering::Release);
         self.collector.disable();
-        self.wait_for_publication();
-        self.name.release();
-    }
-
-    fn wait_for_publication(&self) {
         let deadline = now() + Self::RETIREMENT;
         let mut publishing = lock(&self.publishing);
         while *publishing > 0 {
             let left = deadline.saturating_duration_since(now());
             if left.is_zero() {
-                return;
+                break;
             }
             publishing =
                 self.published.wait_timeout(publishing, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+        drop(publishing);
+        self.name.release();
     }
 }
 
@@ -389,8 +359,7 @@ pub struct SourceHandle {
     keeper: Arc<Keeper>,
 }
 
-/// The data that the handles of several sources share: the scheduler that ends their windows, and an object that the
-/// handles keep alive.
+/// What the handles of several sources share: the scheduler of their windows, and an object that they keep alive.
 pub struct Keeper {
     scheduler: Weak<dyn WindowScheduler>,
     _kept: Option<Arc<dyn Send + Sync>>,
@@ -409,8 +378,7 @@ impl SourceHandle {
         Self { source, keeper: Arc::new(Keeper { scheduler, _kept: None }) }
     }
 
-    /// Returns this handle with another keeper, which must have the same scheduler. From now on, the handle also keeps
-    /// the object of this keeper alive.
+    /// Returns this handle with another keeper, which must have the same scheduler.
     pub fn keeping(mut self, keeper: &Arc<Keeper>) -> Self {
         self.keeper = Arc::clone(keeper);
         self
@@ -439,12 +407,6 @@ impl Drop for SourceHandle {
             scheduler.remove(&self.source);
         }
     }
-}
-
-/// Returns whether the receivers have not got the health of any window yet, or whether the health that they have is OK,
-/// but has another cause.
-fn is_well_otherwise(present: &Health, health: &Health) -> bool {
-    present.window.is_none() || present.level == Level::Ok && present.cause != health.cause
 }
 
 /// Replaces the health without waking any receiver.

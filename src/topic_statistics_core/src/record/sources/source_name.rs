@@ -12,8 +12,8 @@ use std::{
 
 use crate::{mutex::lock, sync::Mutex};
 
-/// The names that a node's sources have now, without the node's name. Each name is stored as a hash of eight bytes. If
-/// two names have the same hash, the only effect is that the second name gets a number.
+/// The names that a node's sources have now, without the node's name, as hashes of eight bytes. If two names have the
+/// same hash, the second name gets a number.
 #[derive(Default)]
 pub struct SourceNames(Mutex<BTreeSet<u64>>);
 
@@ -27,8 +27,7 @@ pub struct SourceNames(Mutex<BTreeSet<u64>>);
 pub struct UniqueName {
     /// The name with its number.
     name: Box<str>,
-    /// The length of the node's name with the colon after it, which `name` starts with; 0 if `name` does not start with
-    /// them.
+    /// The length of the node's name with the colon after it, at the start of `name`; 0 if `name` has none.
     node: u32,
     /// The length of the number at the end of `name`.
     number: u16,
@@ -142,10 +141,8 @@ mod tests {
         let names = Arc::new(SourceNames::default());
         let of_user = names.reserve("/relay", "/relay:frames (2)");
         let [first, second] = [(); 2].map(|()| names.reserve("/relay", "/relay:frames"));
-        assert_eq!(
-            (&*of_user, &*first, &*second),
-            ("/relay:frames (2)", "/relay:frames", "/relay:frames (3)")
-        );
+        let all = [&*of_user, &*first, &*second];
+        assert_eq!(all, ["/relay:frames (2)", "/relay:frames", "/relay:frames (3)"]);
         assert_eq!((of_user.plain(), second.plain()), ("/relay:frames (2)", "/relay:frames"));
     }
 

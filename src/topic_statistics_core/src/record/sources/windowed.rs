@@ -20,7 +20,7 @@ use crate::{
     window::WindowStatistics,
 };
 
-/// A collector that can be enabled and that has a lock, with its current window.
+/// A collector that can be enabled and that has a lock.
 pub struct Windowed<C: Collector> {
     is_enabled: AtomicBool,
     /// A copy of `State::epoch`. It is read without the lock.
@@ -80,7 +80,7 @@ struct State<C> {
     is_enabled: bool,
     /// Whether the collector is disabled forever.
     has_ended: bool,
-    /// The epoch: a number that changes each time the statistics are enabled, and after each step of the system clock.
+    /// As in [`Present`].
     epoch: u32,
     /// Whether a sample may still be missing that was made before the last accepted sample.
     has_earlier: bool,
@@ -117,16 +117,14 @@ impl<C: Collector> Windowed<C> {
 
     /// Creates the collector in the disabled state, with the given clock.
     pub fn with_clock(collector: C, clock: &dyn Clock) -> Self {
-        let window = WindowClock::new(clock);
-        let distributions = Distributions::default();
         let state = State {
             is_enabled: false,
             has_ended: false,
             epoch: 0,
             has_earlier: false,
-            window,
+            window: WindowClock::new(clock),
             collector,
-            distributions,
+            distributions: Distributions::default(),
         };
         Self {
             is_enabled: AtomicBool::new(false),
@@ -136,7 +134,6 @@ impl<C: Collector> Windowed<C> {
         }
     }
 
-    /// Returns empty distributions for a window that starts. If distributions are not enabled, the list has no metric.
     fn new_distributions(&self) -> Distributions {
         let metrics = if self.has_distributions.load(Ordering::Relaxed) { C::KIND.metrics() } else { &[] };
         Distributions::new(MetricSet::of(metrics))
@@ -148,9 +145,8 @@ impl<C: Collector> Windowed<C> {
         self.is_enabled.load(Ordering::Relaxed)
     }
 
-    /// Returns the epoch of a message or sample that is taken now; `None` while the statistics are disabled. The epoch
-    /// is a number that changes when the statistics are enabled, and after each step of the system clock. Timestamps
-    /// that were taken in an earlier epoch may be from the system clock before its step.
+    /// Returns the epoch, as in [`Present`], of a message or sample that is taken now; `None` while the statistics are
+    /// disabled. Timestamps that were taken in an earlier epoch may be from the system clock before its step.
     #[inline]
     pub fn epoch(&self) -> Option<u32> {
         self.is_enabled().then(|| self.epoch.load(Ordering::Relaxed))
@@ -169,9 +165,7 @@ impl<C: Collector> Windowed<C> {
     pub fn record(&self, sample: impl FnOnce() -> C::Sample) {
         self.state.record(sample);
     }
-}
 
-impl<C: Collector> Windowed<C> {
     fn start_epoch(&self, state: &mut State<C>) {
         state.epoch = state.epoch.wrapping_add(1);
         self.epoch.store(state.epoch, Ordering::Relaxed);

@@ -189,11 +189,8 @@ mod tests {
         }
         assert_eq!(causes("wA1tttp)"), [a], "rclcpp triggers for its intra-process subscriptions");
         assert_eq!(causes("A1p)A1p)B2p)"), [a, a, b], "rclcpp's EventsExecutor never waits");
-        assert_eq!(
-            causes("Aip)1p"),
-            [b, Cause::Other],
-            "a message within the process after a discarded copy"
-        );
+        assert_eq!(causes("Aip)1p"), [b, Cause::Other], "within the process, after a discarded copy");
+        assert_eq!(causes("A1pB2pwp"), [a, b, Cause::Other], "callbacks that unwind have no end");
     }
 
     #[test]
@@ -226,15 +223,9 @@ mod tests {
     }
 
     #[test]
-    fn a_callback_that_unwinds_ends_with_the_next_one_or_a_wait() {
-        assert_eq!(causes("A1pB2pwp"), [Cause::Message(A), Cause::Message(B), Cause::Other]);
-    }
-
-    #[test]
     fn where_the_callback_may_have_returned_the_cause_is_ambiguous() {
-        // A program takes messages of two inputs itself, or a coroutine of rclpy continues after another callback. An
-        // executor takes several messages first and calls the callbacks later, like the executor of rclrs with one
-        // thread.
+        // A program takes messages of two inputs itself, a coroutine of rclpy continues after another callback, or an
+        // executor takes several messages before it calls the callbacks, like the executor of rclrs with one thread.
         for unknown in ["watbtp", "wabp", "wabap", "wattp", "wattbttp", "waap", "uap", "aup"] {
             assert_eq!(causes(unknown), [Cause::Ambiguous], "{unknown}");
         }

@@ -43,9 +43,8 @@ pub static MIDDLEWARES: [Middleware; 5] = [
     dds("rmw_connextdds", ReceivedTimestamp::Reception, true),
 ];
 
-/// A middleware that is not in the table. Incompatible QoS is never reported for such a middleware, because it is
-/// unknown whether the middleware matches by QoS. By rmw's rule, a middleware without sequence numbers sets `u64::MAX`
-/// in each message.
+/// A middleware that is not in the table. It is unknown whether it matches by QoS, so incompatible QoS is never reported.
+/// By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
 pub static UNKNOWN: Middleware =
     Middleware { matches_qos: false, ..dds("unknown", ReceivedTimestamp::Unknown, true) };
 

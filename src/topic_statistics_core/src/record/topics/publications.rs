@@ -17,11 +17,10 @@ use crate::{
     summary::Summary,
 };
 
-/// The collectors of a publisher: period, duration and size of its publications.
+/// The collectors of a publisher.
 pub struct Publications {
     period: Periods,
     duration: SummaryCollector,
-    /// The number of publications in this window.
     count: u64,
     /// The sizes of the messages in bytes; `None` if they are not measured.
     size: Option<SummaryCollector>,
@@ -30,9 +29,12 @@ pub struct Publications {
 impl Publications {
     /// Creates the collectors.
     pub fn new(first_period: FirstPeriod, measures_size: bool) -> Self {
-        let period = Periods::new(Metric::PublishPeriod, first_period);
-        let duration = SummaryCollector::default();
-        Self { period, duration, count: 0, size: measures_size.then(SummaryCollector::default) }
+        Self {
+            period: Periods::new(Metric::PublishPeriod, first_period),
+            duration: SummaryCollector::default(),
+            count: 0,
+            size: measures_size.then(SummaryCollector::default),
+        }
     }
 }
 
@@ -70,8 +72,8 @@ impl Collector for Publications {
     }
 
     fn take(&mut self, ended: &EndedWindow) -> (u64, Vec<(Metric, Summary)>) {
-        let duration = self.duration.take();
-        let mut metrics = vec![self.period.take(ended.has_earlier), (Metric::PublishDuration, duration)];
+        let period = self.period.take(ended.has_earlier);
+        let mut metrics = vec![period, (Metric::PublishDuration, self.duration.take())];
         metrics.extend(self.size.as_mut().map(|size| (Metric::MessageSize, size.take())));
         (std::mem::take(&mut self.count), metrics)
     }
@@ -142,6 +144,7 @@ mod tests {
     use super::*;
     use crate::record::{
         source::WindowedCollector,
+        sources::periods::are_of_a_run,
         test_clock::{TestClock, MS},
     };
 
@@ -155,28 +158,6 @@ mod tests {
         for end in ends {
             let publication = Publication { at: Some(end * MS), milliseconds: 0.5, size: 0 };
             publications.accept(&publication, Present::of_test(), &mut Distributions::default());
-        }
-    }
-
-    #[test]
-    fn a_window_with_publications_in_another_order_has_no_periods() {
-        use FirstPeriod::{CarriedOver, NoSample};
-        for (first_period, ends, has_earlier, next, expected) in [
-            (NoSample, &[0, 10, 30, 20, 40][..], false, &[50, 60][..], 1),
-            // A publication at 20 may be missing from the first window. Then the first window has no periods, but the
-            // second window has periods.
-            (NoSample, &[0, 10, 30], true, &[20, 40, 50], 1),
-            (CarriedOver, &[0, 10, 30], true, &[20, 40, 50], 2),
-        ] {
-            let mut publications = Publications::new(first_period, false);
-            accept(&mut publications, ends);
-            let (periods, durations) = take(&mut publications, has_earlier);
-            assert!(periods.sample_count == 0 && periods.average.is_nan() && periods.maximum.is_nan());
-            assert_eq!((durations.sample_count, durations.average), (ends.len() as u64, 0.5));
-            accept(&mut publications, next);
-            let (periods, durations) = take(&mut publications, false);
-            assert_eq!((periods.sample_count, periods.average), (expected, 10.0), "{ends:?}");
-            assert_eq!(durations.sample_count, next.len() as u64);
         }
     }
 
@@ -209,30 +190,6 @@ mod tests {
         assert_eq!(figures.map(|figure| figure.average), [34.0 / 3.0, 2.0]);
     }
 
-    /// A thread is preempted under the lock, before it reads the clock. Another thread publishes during this time.
-    #[test]
-    fn a_publication_that_overtakes_the_lock_has_no_wrong_period() {
-        let publications = Windowed::new(Publications::new(FirstPeriod::NoSample, false));
-        let clock = TestClock::enable(&publications);
-        let now = || clock.pass(MS);
-        let publish = || publications.measure(now, || Ok::<_, ()>(()), |()| 0).unwrap();
-        publish();
-        let mut readings = 0;
-        let preempted = || {
-            readings += 1;
-            if readings == 2 {
-                publish();
-            }
-            now()
-        };
-        publications.measure(preempted, || Ok::<_, ()>(()), |()| 0).unwrap();
-        publish();
-        let window = publications.end_window(&clock).unwrap().statistics;
-        let samples = |metric: Metric| window.get(metric).unwrap().sample_count;
-        assert_eq!((window.count, samples(Metric::PublishDuration)), (4, 4));
-        assert_eq!(samples(Metric::PublishPeriod), 0);
-    }
-
     proptest! {
         /// The publications are in two windows, with 1 ms to 20 ms between them. Some publications are recorded late.
         #[test]
@@ -243,6 +200,7 @@ mod tests {
             first_period in prop_oneof![Just(FirstPeriod::NoSample), Just(FirstPeriod::CarriedOver)],
         ) {
             let ends: Vec<i64> = gaps.iter().scan(0, |end, gap| { *end += gap; Some(*end) }).collect();
+            let times: Vec<i64> = ends.iter().map(|end| end * MS).collect();
             let mut recorded: Vec<(usize, i64)> = ends.iter().copied().enumerate().collect();
             // The sort is stable, so a late publication follows `late` later publications.
             recorded.sort_by_key(|(index, _)| index + late[*index]);
@@ -259,14 +217,7 @@ mod tests {
                     let carried = first_period == FirstPeriod::CarriedOver && window == second && !first.is_empty();
                     prop_assert_eq!(count, (window.len() + usize::from(carried)).saturating_sub(1));
                 }
-                let is_run = |run: &[i64]| {
-                    let of_run: Vec<i64> = run.windows(2).map(|pair| pair[1] - pair[0]).collect();
-                    let extremes = (of_run.iter().min(), of_run.iter().max());
-                    let sum = (run[count] - run[0]) as f64;
-                    (periods.average * count as f64 - sum).abs() < 1e-9
-                        && extremes == (Some(&(periods.minimum as i64)), Some(&(periods.maximum as i64)))
-                };
-                prop_assert!(count == 0 || ends.windows(count + 1).any(is_run), "{window:?} of {ends:?}: {periods:?}");
+                prop_assert!(are_of_a_run(&periods, &times), "{window:?} of {ends:?}: {periods:?}");
             }
         }
     }

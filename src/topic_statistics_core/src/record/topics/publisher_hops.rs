@@ -21,18 +21,12 @@ use crate::{
 };
 
 /// A mark. It means that at least one publisher needs a hop that does not exist yet.
+#[derive(Debug, Default)]
 pub struct Marks(AtomicBool);
-
-impl Default for Marks {
-    fn default() -> Self {
-        Self(AtomicBool::new(false))
-    }
-}
 
 impl Marks {
     fn leave(&self) {
-        // A store would end the release sequence of another thread's mark, and the hop of that thread might stay
-        // unseen. So this is a swap.
+        // A store would end the release sequence of another thread's mark, and that thread's hop might stay unseen.
         self.0.swap(true, Ordering::Release);
     }
 
@@ -123,7 +117,7 @@ impl PublisherHops {
     }
 }
 
-opaque_debug!(Marks, PublisherHops);
+opaque_debug!(PublisherHops);
 
 #[cfg(all(test, topic_statistics_loom))]
 mod models;

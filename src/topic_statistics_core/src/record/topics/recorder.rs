@@ -43,24 +43,22 @@ pub use options::{AgeSource, RecorderOptions};
 
 /// The recorder of a subscription.
 pub struct Recorder {
-    /// The [epoch](Epoch) of messages that are taken now. It is read without the lock.
+    /// A copy of the collectors' [epoch](Epoch), which is read without the lock.
     epoch: AtomicU64,
     options: RecorderOptions,
-    /// Whether messages need [details](Details): data beyond the header stamp.
     needs_details: bool,
     /// The node's clock, if the node uses simulated time. If this is `None`, ROS time is system time. (`use_sim_time`
     /// cannot change during the lifetime of a node of rclrs 0.8.)
     simulated: Option<Arc<SimulatedTime>>,
-    /// Whether the windows that start from now on have distributions.
+    /// For the windows that start from now on.
     has_distributions: AtomicBool,
     /// Whether the message type has no header. Then a stamp of zero is no error of the publisher.
     lacks_header: AtomicBool,
     /// Whether stamps are not read, because the type has no stamp or the place of the stamp is unknown. Then a stamp of
     /// zero has no meaning.
     lacks_stamps: AtomicBool,
-    /// The topic name, for the texts of warnings.
     topic: Box<str>,
-    /// What the middleware reports with a message; empty until the first message.
+    /// Empty until the first message.
     transport: OnceLock<&'static Transport>,
     collectors: CountingLock<Collectors>,
 }
@@ -120,7 +118,6 @@ impl Recorder {
         ReceivedMessage { epoch, header, details: self.needs_details.then(|| self.details(delivered, size)) }
     }
 
-    /// Returns the data of a message except its header stamp.
     #[inline(never)]
     fn details(&self, delivered: impl Delivered, size: impl FnOnce() -> u32) -> Details {
         let jumps = self.simulated.as_ref().map_or(0, |time| time.jumps());
@@ -157,24 +154,38 @@ impl Recorder {
                 .zip(message.details.as_ref().filter(|details| details.is_simulated))
                 .map_or(0, |(time, details)| time.now(message.header, details.jumps, callback))
         };
-        match self.collectors.try_lock() {
-            Some(mut collectors) => {
-                let callback = clock();
-                collectors.record_message(message, callback, || simulated(callback));
-                callback
-            }
-            None => {
-                self.collectors.begin_sample();
-                let callback = clock();
-                let sample = Sample::Message { message: *message, callback, simulated: simulated(callback) };
-                // If the statistics were disabled after the message was taken, the message is not recorded. So a lost
-                // sample of this message must not be counted, either.
-                let counts = message.epoch.is_of(Epoch(self.epoch.load(Ordering::Relaxed)));
-                self.collectors.enqueue_or_count(sample, counts);
-                self.collectors.end_sample();
-                callback
-            }
+        self.record_or_enqueue(
+            message.epoch,
+            clock,
+            |collectors, callback| collectors.record_message(message, callback, || simulated(callback)),
+            |callback| Sample::Message { message: *message, callback, simulated: simulated(callback) },
+        )
+    }
+
+    /// Records a message with `record`, or puts its `sample` into the queue if another thread holds the lock. Returns
+    /// the start of the callback: the present time, which `clock` returns.
+    #[inline(always)]
+    fn record_or_enqueue(
+        &self,
+        epoch: Epoch,
+        clock: impl FnOnce() -> i64,
+        record: impl FnOnce(&mut Collectors, i64),
+        sample: impl FnOnce(i64) -> Sample,
+    ) -> i64 {
+        if let Some(mut collectors) = self.collectors.try_lock() {
+            let callback = clock();
+            record(&mut collectors, callback);
+            return callback;
         }
+        self.collectors.begin_sample();
+        let callback = clock();
+        let sample = sample(callback);
+        // If the statistics were disabled after the message was taken, the message is not recorded. So a lost sample of
+        // this message must not be counted, either.
+        let counts = epoch.is_of(Epoch(self.epoch.load(Ordering::Relaxed)));
+        self.collectors.enqueue_or_count(sample, counts);
+        self.collectors.end_sample();
+        callback
     }
 
     /// Records that a callback ends at the time `now` of the monotonic clock.
@@ -197,27 +208,22 @@ impl Recorder {
         message: &IntraProcessMessage,
         clock: impl FnOnce() -> i64,
     ) -> i64 {
-        if let Some(mut collectors) = self.collectors.try_lock() {
-            let callback = clock();
-            collectors.record_intra_process(epoch, message, callback);
-            return callback;
-        }
-        self.collectors.begin_sample();
-        let callback = clock();
-        let counts = epoch.is_of(Epoch(self.epoch.load(Ordering::Relaxed)));
-        let sample = Sample::IntraProcess { epoch, message: *message, callback };
-        self.collectors.enqueue_or_count(sample, counts);
-        self.collectors.end_sample();
-        callback
+        self.record_or_enqueue(
+            epoch,
+            clock,
+            |collectors, callback| collectors.record_intra_process(epoch, message, callback),
+            |callback| Sample::IntraProcess { epoch, message: *message, callback },
+        )
     }
 
     /// Makes the next message of each publisher count as its first, so that messages that are filtered from now on are
     /// not counted as lost. See [`Delivered::is_filtered`].
     pub fn pause_losses(&self) {
-        self.collectors.lock().pause_losses();
+        if let Some(losses) = &mut self.collectors.lock().losses {
+            losses.sequences.pause();
+        }
     }
 
-    /// Returns empty distributions for a window that starts. If distributions are not enabled, the list has no metric.
     fn new_distributions(&self) -> Distributions {
         let metrics = self.has_distributions.load(Ordering::Relaxed).then_some(self.options.metrics);
         Distributions::new(metrics.unwrap_or_default())
@@ -225,19 +231,22 @@ impl Recorder {
 
     /// Returns, for each publisher, the number of messages received and lost.
     pub fn publishers(&self) -> Vec<PublisherTotals> {
-        self.collectors.lock().publishers()
+        let collectors = self.collectors.lock();
+        let system = collectors.window.system;
+        collectors.losses.as_ref().map_or_else(Vec::new, |losses| losses.publishers(system))
     }
 
     /// Returns the times of the last recorded message; `None` if no message was recorded.
     pub fn last_message(&self, clock: &dyn Clock) -> Option<MessageTimes> {
         let collectors = self.collectors.lock();
-        let Times { header, source, received, .. } = collectors.last_times();
+        let Times { header, source, received, .. } = collectors.span.last;
         let mut system = collectors.window.system;
-        let (callback, is_of_window) = collectors.last_message_in_window();
+        let callback = collectors.span.last_message(system)?;
+        let is_of_window =
+            collectors.span.last_callback().is_some_and(|last| last >= collectors.window.start);
         drop(collectors);
-        // The correction is the clock step since the last window. For a message in the current window, a suspend in
-        // this window is assumed to be before the message. If the suspend was after the message, the next message
-        // corrects the time.
+        // The clock step since the last window. A suspend in the current window is assumed to be before a message of
+        // this window. If it was after the message, the next message corrects the time.
         let correction = system.check(clock).map_or(0, |step| match is_of_window {
             true => step.by,
             false => step.by - step.suspended,
@@ -247,7 +256,7 @@ impl Recorder {
             header: if_known(header),
             source: if_known(source),
             received: if_known(received),
-            callback: Timestamp::from_nanoseconds(callback?.saturating_add(correction)),
+            callback: Timestamp::from_nanoseconds(callback.saturating_add(correction)),
         })
     }
 }
@@ -263,7 +272,7 @@ impl WindowedCollector for Recorder {
         if was_disabled {
             collectors.start_epoch(clock);
             collectors.start_window(distributions);
-            self.publish_epoch(&collectors);
+            self.epoch.store(collectors.epoch.0, Ordering::Relaxed);
         }
         was_disabled
     }
@@ -294,15 +303,30 @@ impl WindowedCollector for Recorder {
             return None;
         }
         let (ended, of_next_window) = self.stop_window(&mut collectors, clock);
-        let lost_meanwhile = self.count_lost(&mut collectors);
+        // The samples that were lost since the lock was taken. If this thread was preempted meanwhile, they may belong
+        // to the next window.
+        let lost_meanwhile = self.collectors.take_unrecorded();
+        if let Some(count) = lost_meanwhile {
+            collectors.count_unrecorded(count);
+        }
         let (unstamped, without_clock) = self.check_stamps(&mut collectors);
         let WindowCount { count, is_known, unrecorded, has_history } =
             collectors.end_window(&ended, &mut metrics, clock_offset, lost_meanwhile);
-        let warnings = self.take_warnings(&mut collectors);
+        let transport = self.transport.get();
+        if self.options.needs_reception_time()
+            && transport.is_some_and(|info| info.received != ReceivedTimestamp::Reception)
+        {
+            collectors.warnings.raise(Warning::NoReceptionTime);
+        }
+        let warnings = collectors.warnings.take();
         let totals = Some(collectors.totals());
         let distributions = collectors.start_window(distributions);
-        self.publish_epoch(&collectors);
-        record_of_next_window(&mut collectors, &of_next_window, lost_meanwhile);
+        // After a clock step, it is a new epoch.
+        self.epoch.store(collectors.epoch.0, Ordering::Relaxed);
+        of_next_window.iter().for_each(|sample| collectors.accept(sample));
+        if lost_meanwhile.is_some_and(|count| count > 0) {
+            collectors.forget_last();
+        }
         drop(collectors);
 
         let statistics = WindowStatistics {
@@ -314,7 +338,7 @@ impl WindowedCollector for Recorder {
             totals,
             ..ended.statistics(count, metrics, distributions)
         };
-        let middleware = self.transport.get().map_or("the middleware", |transport| transport.name);
+        let middleware = transport.map_or("the middleware", |transport| transport.name);
         let text = |warning: Warning| warning.text(&self.topic, middleware, unrecorded);
         Some(FinishedWindow {
             statistics,
@@ -356,22 +380,17 @@ impl WindowedCollector for Recorder {
     }
 }
 
-/// The steps that end a window, in their order. The lock is held during all of these steps.
 impl Recorder {
-    /// Reads the clock (the result is the window's stop), and accepts the samples that were queued since the lock was
-    /// taken. Returns the window, and the queued samples whose time is at or after the stop.
-    ///
-    /// Afterwards, each sample made before the stop is accepted, and no sample made after the stop is accepted. If a
-    /// sample may be missing because its thread was preempted, the order of the window's messages is unknown.
+    /// Reads the clock, and accepts the samples made before this time, the window's stop. Returns the window, and the
+    /// queued samples from after the stop. If a sample may be missing because its thread was preempted, the order of
+    /// the window's messages is unknown.
     fn stop_window(&self, collectors: &mut Collectors, clock: &dyn Clock) -> (EndedWindow, Vec<Sample>) {
-        // Since the lock was taken, a thread may have begun to make a sample. This sample is the last sample of the
-        // window, so this thread waits for the sample. The order is unknown only if the other thread is preempted.
+        // A sample that was begun since the lock was taken is the last sample of the window, so this thread waits for
+        // it. The order is unknown only if the other thread is preempted.
         let had_begun_samples = self.collectors.has_begun_samples();
         let ended = collectors.window.end(clock);
         let has_begun_samples = !self.collectors.await_begun_samples();
         collectors.correct_times(&ended);
-        // A sample that is recorded while this thread holds the lock belongs to the window that contains the sample's
-        // time.
         let mut of_next_window = vec![];
         let mut has_queued_messages = false;
         let mut drain_queue = |collectors: &mut Collectors| {
@@ -395,29 +414,14 @@ impl Recorder {
             // messages, but recorded later. If no message was queued, and the sample was begun after this thread took
             // the lock, the message is the last of this window, and the order is known.
             if has_begun_samples && (had_begun_samples || has_queued_messages) {
-                collectors.lose_order();
+                collectors.is_unordered = true;
             }
         }
         (ended, of_next_window)
     }
 
-    /// Counts the samples that were lost since the lock was taken. Returns how many of these samples count as messages;
-    /// `None` if no sample was lost.
-    ///
-    /// Afterwards, each message up to now is counted, as measured or as unrecorded. The returned messages may belong to
-    /// the next window, if this thread was preempted since it took the lock.
-    fn count_lost(&self, collectors: &mut Collectors) -> Option<u64> {
-        let lost_meanwhile = self.collectors.take_unrecorded();
-        if let Some(count) = lost_meanwhile {
-            collectors.count_unrecorded(count);
-        }
-        lost_meanwhile
-    }
-
-    /// Returns two values for the window: [`unstamped`](WindowStatistics::unstamped) and
-    /// [`without_clock`](WindowStatistics::without_clock).
-    ///
-    /// Up to this step, the last message is a message of this window: no message of the next window is accepted yet.
+    /// Returns [`unstamped`](WindowStatistics::unstamped) and [`without_clock`](WindowStatistics::without_clock) of the
+    /// window, before a message of the next window is accepted.
     fn check_stamps(&self, collectors: &mut Collectors) -> (bool, bool) {
         let unstamped = collectors.is_unstamped() && !self.lacks_stamps.load(Ordering::Relaxed);
         let has_clock = self.simulated.as_ref().is_none_or(|time| time.has_begun());
@@ -426,38 +430,6 @@ impl Recorder {
             collectors.warnings.raise(if has_clock { Warning::TimeJumps } else { Warning::NoClock });
         }
         (unstamped, without_clock)
-    }
-
-    /// Returns the new warnings of the window. Each warning of a subscription is returned only once.
-    ///
-    /// At this step, the metrics are already taken, and no sample of the next window is accepted yet.
-    fn take_warnings(&self, collectors: &mut Collectors) -> impl Iterator<Item = Warning> + use<> {
-        let transport = self.transport.get();
-        if self.options.needs_reception_time()
-            && transport.is_some_and(|info| info.received != ReceivedTimestamp::Reception)
-        {
-            collectors.warnings.raise(Warning::NoReceptionTime);
-        }
-        collectors.warnings.take()
-    }
-
-    /// Publishes the epoch of the collectors: messages that are taken from now on have this epoch. After a clock step,
-    /// it is a new epoch.
-    ///
-    /// The next window has already started, so the collectors are ready for a message of the new epoch.
-    fn publish_epoch(&self, collectors: &Collectors) {
-        self.epoch.store(collectors.epoch.0, Ordering::Relaxed);
-    }
-}
-
-/// Records the samples of the next window that were recorded while the previous window was being ended.
-///
-/// Afterwards, the lock can be released: each sample recorded up to now is in the window that contains the sample's
-/// time, or both windows are marked as uncertain.
-fn record_of_next_window(collectors: &mut Collectors, samples: &[Sample], lost_meanwhile: Option<u64>) {
-    samples.iter().for_each(|sample| collectors.accept(sample));
-    if lost_meanwhile.is_some_and(|count| count > 0) {
-        collectors.forget_last();
     }
 }
 

@@ -45,8 +45,7 @@ impl Delays {
         measurements: &mut Measurements,
         distributions: &mut Distributions,
     ) {
-        // If the epoch differs, the request or response was taken before a clock step was found, so its stamps may be
-        // from the clock before the step.
+        // Stamps that were taken before a clock step was found may be from the clock before the step.
         if stamps.epoch != present.epoch {
             return;
         }
@@ -61,8 +60,7 @@ impl Delays {
         }
     }
 
-    /// Ends a window. If the system clock was stepped in the window, all delays of the window are unknown, so they are
-    /// discarded.
+    /// Ends a window. If the system clock was stepped in the window, its delays are unknown.
     pub(super) fn end_window(&mut self, ended: &EndedWindow, measurements: &mut Measurements) {
         self.0.end_window(ended);
         if ended.step.is_some() {
@@ -70,8 +68,7 @@ impl Delays {
         }
     }
 
-    /// Starts the first window at the time `start`. `has_stepped` means that the system clock was stepped while no
-    /// window was open.
+    /// As [`StampFilter::restart`].
     pub(super) fn restart(&mut self, start: i64, has_stepped: bool) {
         self.0.restart(start, has_stepped);
     }

@@ -34,18 +34,17 @@ impl CallbackId {
         self.0 as usize
     }
 
-    /// Returns the identification whose number is `index`, as [`index`](Self::index) returned it for a callback of the
-    /// same [`ExecutorNames`]. Returns `None` if the number is too large.
+    /// Returns the identification with this [number](Self::index); `None` if the number is too large.
     pub fn with_index(index: usize) -> Option<Self> {
         u32::try_from(index).ok().filter(|_| index < ExecutorNames::MOST).map(Self)
     }
 }
 
 /// The names of an executor's callbacks and threads. All clones share the names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ExecutorNames(Arc<Mutex<Names>>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Names {
     callbacks: Vec<ExecutorCallback>,
     ids: HashMap<ExecutorCallback, CallbackId>,
@@ -74,10 +73,8 @@ impl Names {
 }
 
 impl ExecutorNames {
-    /// The largest number of callbacks. It bounds the memory of a process that creates topics with new names again and
-    /// again. All further callbacks share one name.
+    /// The largest number of callbacks, so that new names do not fill the memory. All further callbacks share one name.
     const MOST: usize = 4096;
-    /// The name of all further callbacks.
     const OTHERS: &'static str = "(more than 4096 callbacks)";
 
     /// Returns the number of a callback. Equal callbacks have the same number.
@@ -100,25 +97,10 @@ impl ExecutorNames {
         id
     }
 
-    fn add_thread(&self, name: Arc<str>) -> usize {
-        lock(&self.0).add_thread(name)
-    }
-
     /// Records that a thread with this [number](ThreadRecorder::number) has ended. It is in the window in which it
     /// ends, and in no later one.
     pub fn end_thread(&self, number: usize) {
         lock(&self.0).ended.push(number);
-    }
-}
-
-impl Default for ExecutorNames {
-    fn default() -> Self {
-        Self(Arc::new(Mutex::new(Names {
-            callbacks: vec![],
-            ids: HashMap::new(),
-            threads: vec![],
-            ended: vec![],
-        })))
     }
 }
 
@@ -136,7 +118,7 @@ impl ThreadRecorder {
         names: &ExecutorNames,
         name: impl Into<Arc<str>>,
     ) -> Self {
-        Self { executions, thread: names.add_thread(name.into()) }
+        Self { executions, thread: lock(&names.0).add_thread(name.into()) }
     }
 
     /// As [`new`](Self::new), with a number below `bound`; `None` if as many threads are measured already.
@@ -170,6 +152,16 @@ impl ThreadRecorder {
         if !self.is_enabled() {
             return code();
         }
+        /// A guard whose drop records the end of a run, even if the callback panicked.
+        struct Running<'a>(&'a ThreadRecorder);
+
+        impl Drop for Running<'_> {
+            #[inline]
+            fn drop(&mut self) {
+                self.0.end(monotonic);
+            }
+        }
+
         self.start(callback, ready, monotonic);
         let _running = Running(self);
         code()
@@ -189,16 +181,6 @@ impl ThreadRecorder {
     pub fn end(&self, clock: impl FnOnce() -> i64) {
         let thread = self.thread;
         self.executions.record(|| Execution { thread, at: clock(), event: Event::End });
-    }
-}
-
-/// A guard whose drop records the end of a run, even if the callback panicked.
-struct Running<'a>(&'a ThreadRecorder);
-
-impl Drop for Running<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.end(monotonic);
     }
 }
 
@@ -228,7 +210,8 @@ pub struct Executions {
     /// its start.
     count: u64,
     ready_to_run: SummaryCollector,
-    longest: Option<Longest>,
+    /// The longest run: its callback, its thread and its duration.
+    longest: Option<(CallbackId, usize, i64)>,
     waits: Vec<Wait>,
     /// Whether the times at which callbacks became ready are times of the system clock, converted to the monotonic
     /// clock.
@@ -255,13 +238,6 @@ struct Run {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Longest {
-    callback: CallbackId,
-    thread: usize,
-    duration: i64,
-}
-
-#[derive(Clone, Copy, Debug)]
 struct Wait {
     waiting: CallbackId,
     running: CallbackId,
@@ -269,7 +245,7 @@ struct Wait {
 }
 
 impl Thread {
-    /// 0.1 ms, in nanoseconds. If a run is shorter, it is not reported that another callback waited for this run.
+    /// The shortest run for which a wait is reported, in nanoseconds.
     const SHORTEST: i64 = 100_000;
     /// The largest number of runs in `last`.
     const LAST: usize = 64;
@@ -291,8 +267,7 @@ impl Thread {
 }
 
 impl Executions {
-    /// The largest number of waits that a window reports. A wait is a pair of a waiting callback and a running
-    /// callback.
+    /// The largest number of waits that a window reports.
     const WAITS: usize = 5;
 
     /// Creates the collector of an executor with these callback and thread names.
@@ -306,7 +281,6 @@ impl Executions {
         Self { is_ready_of_system_time: true, ..self }
     }
 
-    /// Returns the entry of a thread, and creates the entries up to this thread if they are missing.
     #[inline]
     fn thread(&mut self, thread: usize) -> &mut Thread {
         if thread >= self.threads.len() {
@@ -322,36 +296,31 @@ impl Executions {
     }
 
     fn observe_duration(&mut self, callback: CallbackId, thread: usize, duration: i64) {
-        if self.longest.is_none_or(|longest| longest.duration < duration) {
-            self.longest = Some(Longest { callback, thread, duration });
+        if self.longest.is_none_or(|(.., longest)| longest < duration) {
+            self.longest = Some((callback, thread, duration));
         }
     }
 
     /// Adds the waits of the callback `waiting`, which became ready at the time `ready`: the thread ran other callbacks
-    /// after this time.
+    /// after this time. Only the pairs of callbacks with the longest waits are kept. A pair that was discarded can be
+    /// added again if it has a longer wait later.
     #[cold]
     fn add_waits(&mut self, waiting: CallbackId, thread: usize, ready: i64) {
         let Self { threads, waits, .. } = self;
         for run in threads[thread].last.iter().rev().take_while(|run| run.end > ready) {
-            let duration = run.end - run.start.max(ready);
-            if duration >= Thread::SHORTEST {
-                add_wait(waits, Wait { waiting, running: run.callback, duration });
+            let wait = Wait { waiting, running: run.callback, duration: run.end - run.start.max(ready) };
+            let is_pair = |kept: &&mut Wait| kept.waiting == waiting && kept.running == run.callback;
+            if wait.duration < Thread::SHORTEST {
+                continue;
+            } else if let Some(known) = waits.iter_mut().find(is_pair) {
+                known.duration = known.duration.max(wait.duration);
+            } else if waits.len() < Self::WAITS {
+                waits.push(wait);
+            } else if let Some(shortest) = waits.iter_mut().min_by_key(|wait| wait.duration) {
+                if shortest.duration < wait.duration {
+                    *shortest = wait;
+                }
             }
-        }
-    }
-}
-
-/// Adds a wait, and keeps only the pairs with the longest waits. A pair that was discarded can be added again if it has
-/// a longer wait later.
-fn add_wait(waits: &mut Vec<Wait>, wait: Wait) {
-    let is_pair = |kept: &Wait| kept.waiting == wait.waiting && kept.running == wait.running;
-    if let Some(known) = waits.iter_mut().find(|wait| is_pair(wait)) {
-        known.duration = known.duration.max(wait.duration);
-    } else if waits.len() < Executions::WAITS {
-        waits.push(wait);
-    } else if let Some(shortest) = waits.iter_mut().min_by_key(|wait| wait.duration) {
-        if shortest.duration < wait.duration {
-            *shortest = wait;
         }
     }
 }
@@ -411,13 +380,12 @@ impl Collector for Executions {
             busy.accept(share);
             threads.push(ExecutorThread { name: Arc::clone(name), busy: share });
         }
-        let callback = |id: CallbackId| names.callbacks[id.0 as usize].clone();
+        let callback = |id: CallbackId| names.callbacks[id.index()].clone();
         let milliseconds = |duration: i64| milliseconds_between(0, duration);
-        let thread = |number: usize| names.threads[number].clone().unwrap_or_default();
-        let longest = self.longest.take().map(|longest| LongestCallback {
-            callback: callback(longest.callback),
-            thread: thread(longest.thread),
-            milliseconds: milliseconds(longest.duration),
+        let longest = self.longest.take().map(|(id, thread, duration)| LongestCallback {
+            callback: callback(id),
+            thread: names.threads[thread].clone().unwrap_or_default(),
+            milliseconds: milliseconds(duration),
         });
         if ended.step.is_some() && self.is_ready_of_system_time {
             (self.ready_to_run, self.waits) = (SummaryCollector::default(), Vec::with_capacity(Self::WAITS));

@@ -23,14 +23,14 @@ use crate::{
     sync::Mutex,
 };
 
-/// The collectors of an action server, or of an action client.
+/// The collectors of an action server or client.
 #[derive(Debug)]
 pub struct Goals<const IS_SERVER: bool> {
     measurements: Measurements,
     under_way: UnderWay,
 }
 
-/// The goals in progress: their number, and the start of the oldest goal.
+/// The goals in progress.
 #[derive(Clone, Debug, Default)]
 struct UnderWay {
     active: Active,
@@ -62,22 +62,14 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    const fn count(self) -> Metric {
+    /// Returns the metric that counts the goals with this outcome, and the metric of their duration.
+    const fn metrics(self) -> (Metric, Option<Metric>) {
         match self {
-            Self::Succeeded => Metric::SucceededGoals,
-            Self::Canceled => Metric::CanceledGoals,
-            Self::Aborted => Metric::AbortedGoals,
-            Self::Rejected => Metric::RejectedGoals,
-            Self::Dropped => Metric::DroppedGoals,
-        }
-    }
-
-    const fn duration(self) -> Option<Metric> {
-        match self {
-            Self::Succeeded => Some(Metric::GoalSucceeded),
-            Self::Canceled => Some(Metric::GoalCanceled),
-            Self::Aborted => Some(Metric::GoalAborted),
-            Self::Rejected | Self::Dropped => None,
+            Self::Succeeded => (Metric::SucceededGoals, Some(Metric::GoalSucceeded)),
+            Self::Canceled => (Metric::CanceledGoals, Some(Metric::GoalCanceled)),
+            Self::Aborted => (Metric::AbortedGoals, Some(Metric::GoalAborted)),
+            Self::Rejected => (Metric::RejectedGoals, None),
+            Self::Dropped => (Metric::DroppedGoals, None),
         }
     }
 }
@@ -184,7 +176,7 @@ impl<const IS_SERVER: bool> ActiveGoal<IS_SERVER> {
             progress.started = now;
         }
         drop(progress);
-        let delay = milliseconds_between(self.since.began(), now);
+        let delay = milliseconds_between(self.since.0, now);
         self.recorder.record(None, Some((Metric::GoalToAcceptance, delay)));
     }
 
@@ -202,14 +194,12 @@ impl<const IS_SERVER: bool> ActiveGoal<IS_SERVER> {
         let now = clock();
         let last = progress.last_feedback.replace(now);
         drop(progress);
-        let duration = match last {
-            Some(last) if IS_SERVER => Some((Metric::FeedbackPeriod, milliseconds_between(last, now))),
-            None if !IS_SERVER => {
-                Some((Metric::GoalToFeedback, milliseconds_between(self.since.began(), now)))
-            }
-            _ => None,
+        let (metric, from) = match last {
+            Some(last) if IS_SERVER => (Metric::FeedbackPeriod, last),
+            None if !IS_SERVER => (Metric::GoalToFeedback, self.since.0),
+            _ => return,
         };
-        self.recorder.record(None, duration);
+        self.recorder.record(None, Some((metric, milliseconds_between(from, now))));
     }
 
     /// Records that the server learns now of a request to cancel the goal. Only the first request counts.
@@ -250,14 +240,13 @@ impl<const IS_SERVER: bool> ActiveGoal<IS_SERVER> {
         if let (Outcome::Canceled, Some(requested)) = (outcome, cancel_requested) {
             self.recorder.record(None, Some((Metric::CancelDelay, milliseconds_between(requested, now))));
         }
-        let duration = outcome.duration().map(|metric| (metric, milliseconds_between(started, now)));
-        self.recorder.record(Some(outcome.count()), duration);
+        let (count, duration) = outcome.metrics();
+        self.recorder
+            .record(Some(count), duration.map(|metric| (metric, milliseconds_between(started, now))));
         self.recorder.under_way.oldest.end(self.since);
         self.recorder.under_way.active.end();
     }
 }
 
-#[cfg(all(test, topic_statistics_loom))]
-mod models;
 #[cfg(test)]
 mod tests;

@@ -11,3 +11,6 @@ pub mod requests;
 pub mod timer_calls;
 pub mod timer_schedule;
 mod under_way;
+
+#[cfg(all(test, topic_statistics_loom))]
+mod models;

@@ -46,7 +46,7 @@ pub enum RequestSample {
     },
     /// The callback ends, so the request has a response.
     End {
-        /// The duration of the callback. If the callback is async, the duration from its start to the response.
+        /// The duration from the start of the callback to the response.
         milliseconds: f64,
         /// Whether the callback returns a future.
         is_async: bool,
@@ -127,8 +127,7 @@ impl RequestRecorder {
         Self { requests: Arc::new(Windowed::new(requests)), active, is_async }
     }
 
-    /// Returns a recorder of the same service for another callback. `is_async` means that the other callback returns a
-    /// future.
+    /// Returns a recorder of the same service for another callback, which returns a future if `is_async`.
     pub fn with_callback(&self, is_async: bool) -> Self {
         Self { is_async, ..self.clone() }
     }

@@ -6,9 +6,31 @@ use super::*;
 use crate::{
     collector::FirstPeriod,
     model::{check, Reached, Ticks},
-    record::{code::Durations, publications::Publications},
+    record::{
+        code::{Count, Durations},
+        publications::Publications,
+        sources::periods::are_of_a_run,
+    },
     sync::thread,
 };
+
+/// Two threads count while a window ends. Each counted event has to be in exactly one of the two windows.
+#[test]
+fn every_count_is_in_one_window() {
+    check(3, || {
+        let clock = Ticks::new();
+        let count = Count::default();
+        let frequency = Windowed::new(count.clone());
+        frequency.enable(&clock);
+        let threads = [(); 2].map(|()| {
+            let count = count.clone();
+            thread::spawn(move || count.add(1))
+        });
+        let first = frequency.end_window(&clock).unwrap().statistics.count;
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(first + frequency.end_window(&clock).unwrap().statistics.count, 2);
+    });
+}
 
 /// Two threads record more durations than fit into the queue, while a window ends. Each duration has to be in exactly
 /// one of the two windows.
@@ -72,20 +94,6 @@ fn a_duration_from_before_a_pause_is_not_in_the_window_after_it() {
     [before, after].iter().for_each(Reached::assert);
 }
 
-/// Returns whether the periods of a window are the times between publications that follow each other.
-fn is_run_of(ends: &[i64], window: &WindowStatistics) -> bool {
-    let periods = window.get(Metric::PublishPeriod).unwrap();
-    let count = periods.sample_count as usize;
-    let nanoseconds = |milliseconds: f64| (milliseconds * 1e6).round() as i64;
-    count == 0
-        || ends.windows(count + 1).any(|run| {
-            let of_run = || run.windows(2).map(|pair| pair[1] - pair[0]);
-            nanoseconds(periods.average * count as f64) == run[count] - run[0]
-                && of_run().min() == Some(nanoseconds(periods.minimum))
-                && of_run().max() == Some(nanoseconds(periods.maximum))
-        })
-}
-
 /// Two threads share a publisher while windows end. Every publication has to be in exactly one window. A window has no
 /// periods if its publications were recorded out of order, or if an earlier publication is missing.
 fn periods(first_period: FirstPeriod) {
@@ -116,10 +124,11 @@ fn periods(first_period: FirstPeriod) {
         ends.sort_unstable();
         let all = || format!("{ends:?} {first:?} {second:?}");
         assert_eq!(first.count + second.count, 3, "{}", all());
-        assert!(is_run_of(&ends, &first) && is_run_of(&ends, &second), "{}", all());
-        let periods = |window: &WindowStatistics| window.get(Metric::PublishPeriod).unwrap().sample_count;
-        reached[0].set_if([&first, &second].iter().any(|window| window.count > 1 && periods(window) == 0));
-        reached[1].set_if(second.count == 3 && periods(&second) == 2);
+        let periods = [&first, &second].map(|window| window.get(Metric::PublishPeriod).unwrap());
+        assert!(periods.iter().all(|periods| are_of_a_run(periods, &ends)), "{}", all());
+        let has_none = |index: usize, count| count > 1 && periods[index].sample_count == 0;
+        reached[0].set_if(has_none(0, first.count) || has_none(1, second.count));
+        reached[1].set_if(second.count == 3 && periods[1].sample_count == 2);
     });
     [has_none, has_all].iter().for_each(Reached::assert);
 }

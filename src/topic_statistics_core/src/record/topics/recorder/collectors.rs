@@ -7,7 +7,7 @@ use super::{
     losses::Losses,
     message::{Details, Epoch, IntraProcessMessage, ReceivedMessage, Sample},
     options::{AgeSource, RecorderOptions},
-    span::{Span, Times},
+    span::Span,
     warnings::{Warning, Warnings},
 };
 use crate::{
@@ -24,10 +24,9 @@ use crate::{
     },
     summary::Summary,
     timestamp::Timestamp,
-    totals::{PublisherTotals, Totals},
+    totals::Totals,
 };
 
-/// The collectors of a subscription, with the current window.
 pub(super) struct Collectors {
     pub(super) epoch: Epoch,
     /// The last epoch that was started, also while the statistics are disabled.
@@ -35,25 +34,21 @@ pub(super) struct Collectors {
     /// The first epoch after the last step of the system clock was found.
     epoch_after_step: Epoch,
     pub(super) window: WindowClock,
-    /// Whether a message needs more than rclcpp's two metrics on the system clock, or stamps are filtered after a clock
-    /// step, or the window has distributions.
+    /// Whether the options need details, stamps are filtered after a clock step, or the window has distributions.
     needs_details: bool,
     options: RecorderOptions,
     age: AgeCollector,
     period: PeriodCollector,
-    /// The collectors of the delays; `None` if no metric needs them.
+    // Each of the boxes is `None` if no option needs it.
     delays: Option<Box<Delays>>,
+    history: Option<Box<History>>,
+    pub(super) losses: Option<Box<Losses>>,
+    sizes: Option<Box<Sizes>>,
     /// Whether the order of this window's messages is unknown: a message was recorded after a later message, or this
     /// may still happen, because callbacks run on several threads.
-    is_unordered: bool,
+    pub(super) is_unordered: bool,
     /// The start of the latest callback in all earlier windows, in nanoseconds on the monotonic clock.
     latest_before: i64,
-    /// Recognizes history; `None` if the subscription is not transient local.
-    history: Option<Box<History>>,
-    /// The gaps and losses; `None` if no metric needs them.
-    losses: Option<Box<Losses>>,
-    /// The sizes of messages; `None` if no metric needs them.
-    sizes: Option<Box<Sizes>>,
     distributions: Distributions,
     /// The number of messages recorded in this window.
     count: u64,
@@ -66,8 +61,7 @@ pub(super) struct Collectors {
     has_unknown_count: bool,
     /// The number of messages received from the creation to the start of this window.
     received_before: u64,
-    span: Span,
-    /// The filter of doubtful stamps. It is empty, except for some time after a step of the system clock.
+    pub(super) span: Span,
     filter: StampFilter,
     /// The time on the monotonic clock since which no stamp could be compared with simulated time; `i64::MAX` if the
     /// last stamp could be compared.
@@ -75,15 +69,11 @@ pub(super) struct Collectors {
     pub(super) warnings: Warnings,
 }
 
-/// The number of messages of a window.
+/// The fields of a window that the collectors know, as in `WindowStatistics`.
 pub(super) struct WindowCount {
     pub(super) count: u64,
-    /// Whether the count is exact: all messages of this window, and no messages of another window, are counted in this
-    /// window.
     pub(super) is_known: bool,
-    /// Messages counted but not measured.
     pub(super) unrecorded: u64,
-    /// Whether some messages were published before the subscription matched their publisher.
     pub(super) has_history: bool,
 }
 
@@ -103,12 +93,6 @@ struct Sizes {
     /// The bytes of all messages since the creation; `None` if the size of a message is unknown, or if the sum
     /// overflows.
     total: Option<u64>,
-}
-
-impl Default for Sizes {
-    fn default() -> Self {
-        Self { summary: SummaryCollector::default(), total: Some(0) }
-    }
 }
 
 impl Sizes {
@@ -171,6 +155,7 @@ impl CountUnrecorded for Collectors {
 impl Collectors {
     /// Creates the collectors in the disabled state.
     pub(super) fn new(options: RecorderOptions, clock: &dyn Clock) -> Self {
+        let sizes = || Box::new(Sizes { summary: SummaryCollector::default(), total: Some(0) });
         Self {
             epoch: Epoch::DISABLED,
             last_epoch: Epoch::DISABLED,
@@ -181,11 +166,11 @@ impl Collectors {
             age: AgeCollector::default(),
             period: PeriodCollector::new(options.first_period),
             delays: options.has_delays().then(Box::default),
-            is_unordered: false,
-            latest_before: i64::MIN,
             history: options.is_transient_local.then(Box::default),
             losses: options.has_losses().then(Box::default),
-            sizes: options.has_sizes().then(Box::default),
+            sizes: options.has_sizes().then(sizes),
+            is_unordered: false,
+            latest_before: i64::MIN,
             distributions: Distributions::default(),
             count: 0,
             unrecorded: 0,
@@ -212,8 +197,8 @@ impl Collectors {
         self.record_of_this_epoch(message, callback, simulated);
     }
 
-    /// Records a message whose [epoch](Epoch) is not the current epoch. If the message is of another run of the
-    /// statistics, it is not recorded. Otherwise, only the usable stamps of the message are recorded.
+    /// Records a message whose [epoch](Epoch) is not the current epoch, with its usable stamps; nothing if it is of
+    /// another run of the statistics.
     #[cold]
     #[inline(never)]
     fn record_of_another_epoch(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
@@ -243,7 +228,6 @@ impl Collectors {
         }
     }
 
-    /// Records a message that was passed on within the process.
     pub(super) fn record_intra_process(
         &mut self,
         epoch: Epoch,
@@ -253,8 +237,7 @@ impl Collectors {
         if !epoch.is_of(self.epoch) {
             return;
         }
-        // The publication and the callback are times of one clock, which no step of the system clock changes. So both
-        // are converted by the same offset.
+        // The publication and the callback are times of one clock, so both are converted by the same offset.
         let source = if message.published == 0 { 0 } else { self.window.system.at(message.published) };
         let transport =
             TransportInfo { source, received: 0, publisher: message.buffer, number: message.number };
@@ -312,14 +295,7 @@ impl Collectors {
         self.is_unordered |= callback >= self.latest_before;
     }
 
-    /// Marks the order of the messages as unknown: an earlier message of this window may be recorded after later
-    /// messages.
-    pub(super) fn lose_order(&mut self) {
-        self.is_unordered = true;
-    }
-
-    /// Records the figures that need more than the header stamp and the system clock: all metrics except rclcpp's two,
-    /// an age that needs other data, and all distributions.
+    /// Records the figures that need more than the header stamp and the system clock, and all distributions.
     #[inline(never)]
     fn record_details(&mut self, message: &ReceivedMessage, callback: i64, now: i64, simulated: i64) {
         let (header, details) = (message.header, message.details.as_ref());
@@ -411,14 +387,13 @@ impl Collectors {
         }
     }
 
-    /// Ends the epoch. The current window is discarded.
+    /// Discards the current window.
     pub(super) fn end_epoch(&mut self) {
         self.epoch = Epoch::DISABLED;
         self.span.end_epoch(self.window.system);
     }
 
-    /// Corrects the times in the collectors by a step of the system clock that was found in the ended window. Must be
-    /// called before samples are accepted on the clock after the step.
+    /// Corrects the times by a step that was found in the ended window, before samples are accepted on the new clock.
     pub(super) fn correct_times(&mut self, ended: &EndedWindow) {
         if let Some(step) = ended.step {
             self.keep_times_before_suspend(ended.start, step);
@@ -426,10 +401,9 @@ impl Collectors {
         }
     }
 
-    /// Ends the window: returns the window's metrics and the number of its messages.
-    ///
-    /// `lost_meanwhile` is `None` if no sample was lost while the window was being ended. Otherwise it is the number of
-    /// messages that were counted but not measured. They may belong to the next window.
+    /// Ends the window: returns the window's metrics and the number of its messages. `lost_meanwhile` is the number of
+    /// messages that were only counted while the window was being ended; `None` if no sample was lost. They may belong
+    /// to the next window.
     pub(super) fn end_window(
         &mut self,
         ended: &EndedWindow,
@@ -441,19 +415,21 @@ impl Collectors {
             losses.close_all(&mut self.distributions);
         }
         let has_history = self.history.as_mut().is_some_and(|history| history.end_window());
-        // All messages of the history arrive at the same time, so their periods say nothing about the publisher.
+        // The periods of messages that arrive together say nothing about the publisher.
         self.is_unordered |= has_history;
         metrics.extend(
             self.options.metrics.iter().map(|metric| (metric, self.take(metric, ended, clock_offset))),
         );
         (self.is_unordered, self.latest_before) = (false, self.span.last.callback);
         let is_uncertain = lost_meanwhile.is_some_and(|count| count > 0);
+        // Whether all messages of this window, and no messages of another window, are counted in this window.
         let is_known = !self.has_unknown_count && !is_uncertain;
         let unrecorded = self.unrecorded;
         let count = WindowCount { count: self.end_count(), is_known, unrecorded, has_history };
         (self.is_incomplete, self.has_unknown_count) = (lost_meanwhile.is_some(), is_uncertain);
         if self.filter.end_window(ended) {
-            self.change_stamps();
+            self.epoch = self.epoch.with_other_stamps();
+            self.last_epoch = self.epoch;
         }
         if ended.step.is_some() {
             self.epoch_after_step = self.epoch;
@@ -461,8 +437,7 @@ impl Collectors {
         count
     }
 
-    /// Starts a window with these distributions. The epoch does not change. Returns the distributions of the previous
-    /// window.
+    /// Starts a window with these distributions. Returns those of the previous window.
     pub(super) fn start_window(&mut self, distributions: Distributions) -> Distributions {
         let ended = std::mem::replace(&mut self.distributions, distributions);
         self.needs_details =
@@ -500,8 +475,8 @@ impl Collectors {
             }
             Metric::TimeSinceLastMessage => {
                 let silence =
-                    self.last_callback().map(|last| milliseconds_between(last, ended.stop).max(0.0));
-                let is_known = !self.is_incomplete && !self.span.has_later();
+                    self.span.last_callback().map(|last| milliseconds_between(last, ended.stop).max(0.0));
+                let is_known = !self.is_incomplete && !self.span.marks().has_later;
                 return single_sample(silence.filter(|_| is_known));
             }
             Metric::ClockOffset => return single_sample(clock_offset),
@@ -517,10 +492,9 @@ impl Collectors {
         summary
     }
 
-    /// Keeps the times of messages before the window that started at `start`. If the host was suspended in that window,
-    /// a correction by the whole clock step would make the times of these messages too late by the suspended time. The
-    /// times of messages in that window are not kept, because it is unknown whether these messages were before or after
-    /// the suspend.
+    /// Keeps the times of messages before the window that started at `start`, if the host was suspended in that window:
+    /// a correction by the whole clock step would make them too late by the suspended time. It is unknown whether the
+    /// messages of that window were before or after the suspend.
     fn keep_times_before_suspend(&mut self, start: i64, step: Step) {
         if step.suspended == 0 {
             return;
@@ -531,28 +505,13 @@ impl Collectors {
         self.span.keep_before_suspend(start, step, self.window.system);
     }
 
-    /// Forgets the last recorded message, because other messages were received after it: nothing can be compared with
-    /// the last recorded message.
+    /// Records that other messages were received after the last recorded message, so that nothing is compared with it.
     pub(super) fn forget_last(&mut self) {
         self.span.mark_unmeasured();
         // The periods of this window are NaN anyway, because samples were lost.
         self.period = PeriodCollector::new(self.options.first_period);
     }
 
-    /// Makes the next message of each publisher count as its first.
-    pub(super) fn pause_losses(&mut self) {
-        if let Some(losses) = &mut self.losses {
-            losses.sequences.pause();
-        }
-    }
-
-    /// Starts a new epoch, because the set of doubtful stamps has changed.
-    fn change_stamps(&mut self) {
-        self.epoch = self.epoch.with_other_stamps();
-        self.last_epoch = self.epoch;
-    }
-
-    /// Returns the number of messages received and lost since the creation.
     pub(super) fn totals(&self) -> Totals {
         let losses = self.losses.as_ref().map(|losses| losses.sequences.totals()).unwrap_or_default();
         let received = self.received_before + self.count + self.unrecorded;
@@ -568,17 +527,12 @@ impl Collectors {
             duplicates: losses.duplicates,
             publishers: losses.publishers_seen,
             bytes: self.sizes.as_ref().and_then(|sizes| sizes.total),
-            first_message: self.span.first().map(Timestamp::from_nanoseconds),
-            last_message: self.last_message().map(Timestamp::from_nanoseconds),
+            first_message: self.span.first.map(Timestamp::from_nanoseconds),
+            last_message: self.span.last_message(self.window.system).map(Timestamp::from_nanoseconds),
             active,
             intervals,
             followed: self.losses.as_ref().and_then(|losses| losses.sequences.followed()),
         }
-    }
-
-    /// Returns, for each publisher that is followed, the number of messages received and lost.
-    pub(super) fn publishers(&self) -> Vec<PublisherTotals> {
-        self.losses.as_ref().map_or_else(Vec::new, |losses| losses.publishers(self.window.system))
     }
 
     /// Returns whether the last message of this window had no header stamp although ages start at the header stamp.
@@ -586,45 +540,18 @@ impl Collectors {
         self.options.age_source == AgeSource::HeaderStamp
             && self.count > 0
             && self.span.last.header == 0
-            && !self.span.is_intra_process()
+            && !self.span.marks().is_intra_process
     }
 
-    /// Returns whether the last message of this window had a header stamp, and ages start at the header stamp and use
-    /// simulated time.
+    /// Returns whether the age of the last message of this window needs simulated time.
     pub(super) fn needs_clock(&self) -> bool {
         let RecorderOptions { is_simulated, age_source, .. } = self.options;
         is_simulated && age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header != 0
     }
 
-    /// Returns whether no stamp could be compared with simulated time for longer than [`UNUSABLE`](Self::UNUSABLE), up
-    /// to the last message.
+    /// Returns whether, up to the last message, no stamp could be compared with simulated time for more than 30 s:
+    /// three times the time for which stamps are unusable after a jump of simulated time.
     pub(super) fn has_unusable_stamps(&self) -> bool {
-        self.span.last.callback.saturating_sub(self.unusable_since) > Self::UNUSABLE
-    }
-
-    /// 30 s: three times the time for which stamps are unusable after a jump of simulated time.
-    const UNUSABLE: i64 = 30_000_000_000;
-
-    pub(super) fn last_times(&self) -> Times {
-        self.span.last
-    }
-
-    /// Returns the start of the last message's callback on the monotonic clock; `None` before the first message of this
-    /// epoch.
-    pub(super) fn last_callback(&self) -> Option<i64> {
-        self.span.last_callback()
-    }
-
-    /// Returns the start of the last message's callback on the system clock, with the clock's offset as it was last
-    /// read. Also returns whether the callback started in the current window. Then the callback may have started before
-    /// or after a suspend.
-    pub(super) fn last_message_in_window(&self) -> (Option<i64>, bool) {
-        let is_of_window = self.last_callback().is_some_and(|callback| callback >= self.window.start());
-        (self.last_message(), is_of_window)
-    }
-
-    /// Returns the start of the last message's callback on the system clock.
-    fn last_message(&self) -> Option<i64> {
-        self.span.last_message(self.window.system)
+        self.span.last.callback.saturating_sub(self.unusable_since) > 30_000_000_000
     }
 }

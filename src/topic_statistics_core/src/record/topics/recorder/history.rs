@@ -3,7 +3,7 @@
 //! The history of transient local publishers: messages that were published before the subscription matched these
 //! publishers.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use crate::record::{clocks::clock::duration, topics::transport::Gid};
 
@@ -16,15 +16,12 @@ use crate::record::{clocks::clock::duration, topics::transport::Gid};
 #[derive(Default)]
 pub(super) struct History {
     /// The publishers, with the arrival time of their first message on the monotonic clock and on the system clock.
-    publishers: Vec<(Gid, i64, i64)>,
-    /// The index of the oldest publisher. If the list is full, the next publisher replaces the oldest one.
-    oldest: usize,
+    publishers: VecDeque<(Gid, i64, i64)>,
     /// Whether the last message was history.
     was_last: bool,
     /// Whether a message of the current window was history.
     is_in_window: bool,
-    /// The number of intervals between messages that start or end with a message of history. `time` is the total length
-    /// of these intervals.
+    /// The number of intervals that start or end with a message of history, and their total length.
     intervals: u64,
     time: i64,
 }
@@ -32,10 +29,9 @@ pub(super) struct History {
 impl History {
     /// The time in which a publisher's history usually arrives, in nanoseconds.
     const BURST: i64 = 500_000_000;
-    /// The longest time in which history arrives. After this time, a source timestamp earlier than the first arrival
-    /// only shows that two clocks differ.
+    /// The longest time in which history arrives. Later, an early source timestamp only shows that two clocks differ.
     const LONGEST: i64 = 10_000_000_000;
-    /// The largest number of publishers that are remembered at the same time.
+    /// The largest number of publishers that are remembered.
     const PUBLISHERS: usize = 256;
 
     /// Adds a message, and decides whether the message is history. `callback` and `now` are the arrival of the message
@@ -45,13 +41,10 @@ impl History {
         let known = self.publishers.iter().find(|(gid, ..)| *gid == publisher);
         let (_, first, first_now) = *known.unwrap_or(&(publisher, callback, now));
         if known.is_none() {
-            match self.publishers.len() < Self::PUBLISHERS {
-                true => self.publishers.push((publisher, callback, now)),
-                false => {
-                    self.publishers[self.oldest] = (publisher, callback, now);
-                    self.oldest = (self.oldest + 1) % Self::PUBLISHERS;
-                }
+            if self.publishers.len() == Self::PUBLISHERS {
+                self.publishers.pop_front();
             }
+            self.publishers.push_back((publisher, callback, now));
         }
         let since = callback.saturating_sub(first);
         let is_older = source != 0 && source < first_now;

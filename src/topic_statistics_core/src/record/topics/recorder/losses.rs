@@ -73,8 +73,7 @@ impl Losses {
         }
     }
 
-    /// Removes a late message from its gap: the message was recorded in a different order than it was sent, and is not
-    /// lost.
+    /// Removes a late message from its gap: it is not lost.
     #[cold]
     fn fill(&mut self, publisher: Gid, number: u64, distributions: &mut Distributions) {
         let has_number = |open: &&mut OpenGap| {
@@ -90,7 +89,7 @@ impl Losses {
         }
     }
 
-    /// Closes an open gap and adds it to the gaps: no further message of this gap is expected.
+    /// Adds an open gap to the gaps: no further message of this gap is expected.
     #[cold]
     fn close(&mut self, place: usize, distributions: &mut Distributions) {
         if let Some(open) = self.open[place].take() {
@@ -102,6 +101,7 @@ impl Losses {
         self.gaps.accept(gap as f64);
         distributions.accept(Metric::PublicationSeqGap, gap as f64);
     }
+
     /// Closes all open gaps at the end of a window.
     pub(super) fn close_all(&mut self, distributions: &mut Distributions) {
         (0..OpenGap::MOST).for_each(|place| self.close(place, distributions));
@@ -116,8 +116,7 @@ impl Losses {
         self.sequences.followed().filter(|_| is_complete).map_or_else(Summary::default, |_| gaps)
     }
 
-    /// Starts the first window after the statistics were disabled. Messages that were sent while the statistics were
-    /// disabled are not lost.
+    /// Starts the first window after the statistics were disabled. Messages sent during that time are not lost.
     pub(super) fn restart(&mut self) {
         (self.gaps, self.open) = (SummaryCollector::default(), Default::default());
         self.evictions = self.sequences.evictions();

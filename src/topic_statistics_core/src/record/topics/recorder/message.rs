@@ -40,7 +40,7 @@ impl Epoch {
     }
 }
 
-/// A message as it was taken. Times are in nanoseconds; 0 means that the time is unknown.
+/// A message as it was taken. Times are in nanoseconds; 0 if unknown.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivedMessage {
     pub(super) epoch: Epoch,
@@ -64,8 +64,8 @@ pub(super) struct Details {
     pub(super) size: u32,
     /// How often simulated time had jumped when the message was taken.
     pub(super) jumps: u16,
-    /// Whether the node uses simulated time. (The field is a `bool`, because the compiler can store the tags of the
-    /// enums around this struct in the unused values of a `bool`. So a queued sample is smaller.)
+    /// Whether the node uses simulated time. (The compiler stores the tags of the enums around this struct in the unused
+    /// values of a `bool`.)
     pub(super) is_simulated: bool,
     /// Whether messages before or after this message may have been left out on purpose.
     pub(super) is_filtered: bool,

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::record::transport::{Delivery, Gid};
 use crate::{
     model::{check, Reached, Ticks},
+    record::{
+        sources::periods::are_of_a_run,
+        transport::{Delivery, Gid},
+    },
     summary::Summary,
     sync::thread,
 };
@@ -55,7 +58,6 @@ impl Rig {
         Some(self.recorder.received_message(self.recorder.epoch()?, 1, delivery, || 0))
     }
 
-    /// Takes a message, starts its callback, and records the message.
     fn receive(&self) -> Recorded {
         let message = self.take().expect("enabled");
         let times_taken = self.recorder.collectors.times_taken();
@@ -98,30 +100,17 @@ fn assert_windows(messages: &[Recorded], first: &Ended, second: &Ended) {
     let (after, preempted) = (count(&is_after), count(&is_preempted));
     let before = messages.len() as u64 - after;
     let counts = [(first, before - preempted..=before), (second, after..=after + preempted)];
+    let mut callbacks: Vec<i64> = messages.iter().map(|message| message.callback).collect();
+    callbacks.sort_unstable();
     for (window, of_its_time) in counts {
         if window.is_count_known {
             assert!(of_its_time.contains(&window.count), "{}", all());
         }
-        assert!(is_run_of(messages, &window.periods), "{}", all());
+        assert!(are_of_a_run(&window.periods, &callbacks), "{}", all());
         if window.has_figures {
             assert!(window.is_count_known && window.measured == window.count, "{}", all());
         }
     }
-}
-
-/// Returns whether the periods are the times between messages that follow each other.
-fn is_run_of(messages: &[Recorded], periods: &Summary) -> bool {
-    let mut callbacks: Vec<i64> = messages.iter().map(|message| message.callback).collect();
-    callbacks.sort_unstable();
-    let count = periods.sample_count as usize;
-    let nanoseconds = |milliseconds: f64| (milliseconds * 1e6).round() as i64;
-    count == 0
-        || callbacks.windows(count + 1).any(|run| {
-            let of_run = || run.windows(2).map(|pair| pair[1] - pair[0]);
-            nanoseconds(periods.average * count as f64) == run[count] - run[0]
-                && of_run().min() == Some(nanoseconds(periods.minimum))
-                && of_run().max() == Some(nanoseconds(periods.maximum))
-        })
 }
 
 /// Two threads record messages while a window ends. A window has no samples of the period if its messages were
@@ -175,8 +164,8 @@ fn a_message_is_in_the_window_of_its_time() {
 /// measured while the window was being ended, they may belong to either window. Then neither window has figures.
 #[test]
 fn an_overflow_while_a_window_ends_leaves_no_wrong_figure() {
-    let [neither, only_first, only_second, both] = [(); 4].map(|()| Reached::default());
-    let reached = [neither.clone(), only_first.clone(), only_second.clone(), both.clone()];
+    let cases: [Reached; 4] = Default::default();
+    let reached = cases.clone();
     check(3, move || {
         let rig = Rig::new();
         let recording = {
@@ -189,16 +178,15 @@ fn an_overflow_while_a_window_ends_leaves_no_wrong_figure() {
         assert_windows(&messages, &first, &second);
         let cases = [[false, false], [true, false], [false, true], [true, true]];
         for (reached, case) in reached.iter().zip(cases) {
-            reached.set_if(
-                first.count > 0 && second.count > 0 && [first.has_figures, second.has_figures] == case,
-            );
+            let have_both = first.count > 0 && second.count > 0;
+            reached.set_if(have_both && [first.has_figures, second.has_figures] == case);
         }
         // The overflow must have no effect on a third window.
         let callback = rig.receive();
         let third = rig.end().unwrap();
         assert_eq!((third.count, third.measured), (1, 1), "{callback:?}");
     });
-    [neither, only_first, only_second, both].iter().for_each(Reached::assert);
+    cases.iter().for_each(Reached::assert);
 }
 
 /// A message is taken and recorded while the statistics are disabled and enabled again. The message is in the window

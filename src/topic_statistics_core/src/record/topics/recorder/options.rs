@@ -70,9 +70,7 @@ impl RecorderOptions {
     pub fn transient_local(self, is_transient_local: bool) -> Self {
         Self { is_transient_local, ..self }
     }
-}
 
-impl RecorderOptions {
     /// The delays before the callback: parts of the time from the header stamp to the callback, or sums of them.
     const DELAYS: MetricSet = MetricSet::of(&[
         Metric::HeaderToSource,
@@ -82,10 +80,8 @@ impl RecorderOptions {
         Metric::HeaderToCallback,
     ]);
 
-    /// The metrics that need the time at which a message arrived on this host.
     const OF_RECEPTION: MetricSet = MetricSet::of(&[Metric::SourceToReceive, Metric::ReceiveToCallback]);
 
-    /// Returns whether at least one metric of [`DELAYS`](Self::DELAYS), or the callback duration, is measured.
     pub(super) fn has_delays(self) -> bool {
         self.metrics.intersects(Self::DELAYS) || self.needs_callback_end()
     }
@@ -98,12 +94,11 @@ impl RecorderOptions {
         self.metrics.contains(Metric::MessageSize)
     }
 
-    /// Returns whether the metrics need more data of a message than rclcpp's two metrics need on the system clock.
+    /// Returns whether more data of a message are needed than its header stamp.
     pub(super) fn needs_details(self) -> bool {
         self.needs_transport() || self.has_sizes() || self.is_simulated
     }
 
-    /// Returns whether the metrics need data that the middleware reports with a message.
     pub(super) fn needs_transport(self) -> bool {
         self.metrics.intersects(Self::DELAYS)
             || self.has_losses()
@@ -116,7 +111,6 @@ impl RecorderOptions {
         self.metrics.intersects(Self::OF_RECEPTION)
     }
 
-    /// Returns whether the metrics need the end of a message's callback.
     #[inline]
     pub(super) fn needs_callback_end(self) -> bool {
         self.metrics.contains(Metric::CallbackDuration)

@@ -13,7 +13,7 @@ pub(super) struct Times {
     pub(super) header: i64,
     pub(super) source: i64,
     pub(super) received: i64,
-    /// The start of the callback, on the monotonic clock.
+    /// The start of the callback.
     pub(super) callback: i64,
 }
 
@@ -28,11 +28,11 @@ pub(super) struct Span {
     /// The times of the last message.
     pub(super) last: Times,
     /// The start of the first message's callback, on the system clock.
-    first: Option<i64>,
+    pub(super) first: Option<i64>,
     /// The start of the callback of this epoch's first message, on the monotonic clock.
     first_of_epoch: Option<i64>,
-    /// The start of the last message's callback, on the system clock. This field counts for the earlier epochs, and for
-    /// a message of this epoch before a suspend.
+    /// The start of the last message's callback, on the system clock, for the earlier epochs, and for a message of this
+    /// epoch before a suspend.
     last_before: Option<i64>,
     /// The marks of the last message. They are valid only while the last message's callback started at the time
     /// `marks_of`.
@@ -40,24 +40,22 @@ pub(super) struct Span {
     marks_of: i64,
     /// The number of epochs that have messages.
     epochs: u64,
-    /// The sum, over all earlier epochs, of the time from the epoch's first message to its last message; in
-    /// nanoseconds.
+    /// The sum, over all earlier epochs, of the time from the epoch's first message to its last; in nanoseconds.
     before: i64,
     /// Whether messages before the first or after the last measured message of an epoch were counted but not measured.
-    /// Then the time from the first to the last message is unknown.
     is_unknown: bool,
 }
 
 /// The marks of the last message. (Marks are rare, so they are not stored with each message.)
 #[derive(Clone, Copy, Default)]
-struct Marks {
+pub(super) struct Marks {
     /// Whether the host was suspended after the window of the message. Then the message's time on the system clock is
     /// kept in `last_before`.
     is_before_suspend: bool,
     /// Whether later messages were counted but not measured.
-    has_later: bool,
+    pub(super) has_later: bool,
     /// Whether the message was passed on within the process.
-    is_intra_process: bool,
+    pub(super) is_intra_process: bool,
 }
 
 impl Span {
@@ -76,8 +74,7 @@ impl Span {
             return true;
         }
         if callback < *first {
-            // The thread of this message was preempted, so the message is recorded after a later message. It is earlier
-            // by less than the time of the preemption.
+            // The thread of this message was preempted. The message is earlier by less than the time of the preemption.
             *first = callback;
             if self.epochs == 1 {
                 self.first = Some(now);
@@ -109,10 +106,9 @@ impl Span {
         }
     }
 
-    /// Corrects the times of messages that were received before a step of the system clock.
+    /// Corrects the times of messages that were received before a step of the system clock. The time of a suspend is no
+    /// error, because this time has really passed.
     pub(super) fn correct(&mut self, step: Step) {
-        // The step corrected the clock, so the earlier times were wrong by the correction. The time of a suspend is no
-        // error, because this time has really passed.
         let correction = step.by - step.suspended;
         for time in [&mut self.first, &mut self.last_before].into_iter().flatten() {
             *time = time.saturating_add(correction);
@@ -125,15 +121,9 @@ impl Span {
     pub(super) fn keep_before_suspend(&mut self, start: i64, step: Step, system: SystemClock) {
         let Some(callback) = self.last_callback().filter(|last| *last < start) else { return };
         if !self.marks().is_before_suspend {
-            // `system` is the clock after the step, so the step is subtracted.
             self.last_before = Some(system.at(callback).saturating_sub(step.by));
             self.mark_last(|marks| marks.is_before_suspend = true);
         }
-    }
-
-    /// Returns the start of the first message's callback, on the system clock.
-    pub(super) fn first(&self) -> Option<i64> {
-        self.first
     }
 
     /// Returns the start of the last message's callback on the monotonic clock; `None` before the first message of this
@@ -150,16 +140,6 @@ impl Span {
         }
     }
 
-    /// Returns whether messages after the last message were counted but not measured.
-    pub(super) fn has_later(&self) -> bool {
-        self.marks().has_later
-    }
-
-    /// Returns whether the last message was passed on within the process.
-    pub(super) fn is_intra_process(&self) -> bool {
-        self.marks().is_intra_process
-    }
-
     /// Returns the time from the first message to the last message.
     pub(super) fn active(&self) -> Duration {
         duration(self.before + self.first_of_epoch.map_or(0, |first| self.last.callback - first))
@@ -168,11 +148,11 @@ impl Span {
     /// Returns the number of intervals between `received` messages in the time from the first message to the last;
     /// `None` if the number is unknown.
     pub(super) fn intervals(&self, received: u64) -> Option<u64> {
-        let has_later = self.first_of_epoch.is_some() && self.has_later();
+        let has_later = self.first_of_epoch.is_some() && self.marks().has_later;
         (!self.is_unknown && !has_later).then(|| received.saturating_sub(self.epochs))
     }
 
-    fn marks(&self) -> Marks {
+    pub(super) fn marks(&self) -> Marks {
         match self.marks_of == self.last.callback {
             true => self.marks,
             false => Marks::default(),
@@ -182,45 +162,5 @@ impl Span {
     fn mark_last(&mut self, mark: impl FnOnce(&mut Marks)) {
         (self.marks, self.marks_of) = (self.marks(), self.last.callback);
         mark(&mut self.marks);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::test_clock::{TestClock, S};
-
-    #[test]
-    fn the_time_in_which_the_statistics_are_disabled_does_not_count() {
-        let (mut span, system) = (Span::default(), SystemClock::now(&TestClock::new()));
-        for epoch in [0, 100 * S] {
-            (1..=3).for_each(|second| assert!(span.extend(epoch + second * S, second)));
-            span.end_epoch(system);
-        }
-        assert_eq!((span.active(), span.intervals(6)), (Duration::from_secs(4), Some(4)));
-    }
-
-    #[test]
-    fn an_earlier_message_moves_the_start_and_is_not_the_last_one() {
-        let mut span = Span::default();
-        assert!(span.extend(2 * S, 20) && !span.extend(S, 10) && span.extend(3 * S, 30));
-        assert_eq!(
-            (span.first(), span.last_callback(), span.active()),
-            (Some(10), Some(3 * S), Duration::from_secs(2))
-        );
-    }
-
-    #[test]
-    fn the_intervals_are_unknown_until_a_message_is_measured_again() {
-        let mut span = Span::default();
-        span.extend(S, 0);
-        span.mark_unmeasured();
-        assert!(span.has_later() && span.intervals(3).is_none());
-        span.extend(2 * S, 0);
-        assert_eq!((span.has_later(), span.intervals(4)), (false, Some(3)));
-        let mut never_known = Span::default();
-        never_known.mark_unmeasured();
-        never_known.extend(S, 0);
-        assert_eq!(never_known.intervals(2), None);
     }
 }

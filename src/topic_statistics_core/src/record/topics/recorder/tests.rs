@@ -65,14 +65,14 @@ impl Test {
 
     fn with_distributions() -> Self {
         let test = Self::all_metrics();
-        test.disable();
         test.set_distributions(true);
         test.restart();
         test
     }
 
-    /// Enables the recorder.
+    /// Disables and enables the statistics.
     fn restart(&self) {
+        self.disable();
         self.enable(&self.clock);
     }
 
@@ -158,26 +158,12 @@ fn samples(window: &WindowStatistics, metric: Metric) -> u64 {
     window.get(metric).unwrap().sample_count
 }
 
-#[test]
-fn a_message_while_the_lock_is_held_is_in_the_window() {
-    let test = Test::new(RecorderOptions::new());
-    test.receive_one(1);
-    let held = test.collectors.lock();
-    std::thread::scope(|scope| {
-        // `receive_all` returns although the lock stays held. A recording that waited for the lock would never return.
-        scope.spawn(|| test.receive_all(2..=6)).join().unwrap();
-    });
-    drop(held);
-    let window = test.end();
-    assert_eq!((window.count, window.unrecorded), (6, 0));
-    assert_eq!((samples(&window, Metric::MessageAge), samples(&window, Metric::MessagePeriod)), (6, 5));
-}
-
 /// A metric that is in none of the sets of `RecorderOptions` would have no collector.
 #[test]
 fn each_metric_has_samples_if_it_is_the_only_one() {
     for &metric in Metric::OF_SUBSCRIPTIONS {
         let test = Test::of([metric]);
+        assert!(Metric::ALL.iter().all(|other| test.measures(*other) == (*other == metric)));
         for number in 1..=2 {
             test.receive_one(number);
             let started = test.clock.monotonic();
@@ -218,9 +204,12 @@ fn a_window_is_unstamped_if_the_stamps_of_its_ages_are_zero() {
     let can_measure = [Metric::MessageAge, Metric::MessagePeriod].map(|it| without_header.can_measure(it));
     assert_eq!(can_measure, [false, true]);
     let from_source = Test::new(RecorderOptions::new().age_source(AgeSource::SourceTimestamp));
-    for test in [without_header, from_source] {
+    for (test, ages) in [(without_header, 0), (from_source, 1)] {
         receive_unstamped(&test);
-        assert!(!test.end().unstamped);
+        let window = test.end();
+        assert!(!window.unstamped);
+        let age = window.get(Metric::MessageAge).unwrap();
+        assert!(age.sample_count == ages && (ages == 0 || age.average == 30.0), "{age:?}");
     }
 }
 
@@ -320,7 +309,9 @@ fn a_window_with_messages_in_another_order_has_no_periods() {
         assert_eq!(metrics.map(|metric| samples(&window, metric)), [5, 0, 5, 1]);
         assert!(window.get(Metric::MessagePeriod).unwrap().average.is_nan());
         assert_eq!(window.get(Metric::TimeSinceLastMessage).unwrap().average, 1.0);
-        assert_eq!(window.totals.unwrap().active, Duration::from_millis(30), "the first to the last message");
+        let totals = window.totals.unwrap();
+        assert_eq!(totals.active, Duration::from_millis(30), "the first to the last message");
+        assert_eq!(totals.first_message, Some(Timestamp::from_nanoseconds(TestClock::EPOCH)));
 
         [40, 50].into_iter().for_each(receive);
         let period = test.summary(MS, Metric::MessagePeriod);
@@ -376,8 +367,14 @@ fn a_message_begun_at_a_windows_end_takes_periods_if_one_waits() {
 #[test]
 fn messages_beyond_the_queue_are_counted_and_the_rest_is_nan() {
     let test = Test::all_metrics();
+    let publisher = || {
+        let [publisher] = test.publishers()[..] else { panic!("one publisher") };
+        (publisher.received, publisher.lost, publisher.out_of_order)
+    };
     test.receive_one(1);
+    assert_eq!(publisher(), (1, Some(0), Some(0)));
     test.receive_while_held(2..=50, 0);
+    assert_eq!(publisher(), (1 + QUEUE as u64, None, None));
     test.clock.pass(S);
     let FinishedWindow { statistics: window, warnings, .. } = test.window();
     assert!(warnings.iter().any(|warning| warning.contains("without being measured")), "{warnings:?}");
@@ -430,19 +427,6 @@ fn a_step_of_the_clock_makes_ages_nan_and_nothing_else() {
         assert_eq!(next.window.start, window.window.stop, "windows follow each other");
         assert_eq!(next.totals.unwrap().first_message, Some(first), "the time is corrected");
     }
-}
-
-#[test]
-fn a_message_stamped_before_a_step_forward_has_no_age_after_it() {
-    let test = Test::new(RecorderOptions::new());
-    let on_the_old_clock = test.clock.system() - MS;
-    test.clock.step(3600 * S);
-    assert!(test.end().clock_step.is_some());
-    for stamp in [on_the_old_clock, test.clock.system()] {
-        test.start(&test.take(stamp, test.info(UNKNOWN, 1, 1)));
-    }
-    let age = test.summary(0, Metric::MessageAge);
-    assert_eq!((age.sample_count, age.maximum), (1, 0.0));
 }
 
 #[test]
@@ -510,10 +494,9 @@ fn a_message_within_the_process_is_one_like_others() {
 fn a_message_within_the_process_is_recorded_while_a_window_ends() {
     let test = Test::of([Metric::MessagePeriod]);
     let message = IntraProcessMessage { published: 0, buffer: [0; 16], number: u64::MAX };
-    let held = HeldUp::new(&test.clock, 1, || {
+    let window = test.end_held_up(true, || {
         test.record_intra_process(test.epoch().unwrap(), &message, || test.clock.pass(MS));
     });
-    let window = test.end_window(&held).unwrap().statistics;
     assert_eq!(window.count + test.end().count, 1);
 }
 
@@ -605,7 +588,6 @@ fn the_rate_is_known_where_the_times_of_both_ends_are() {
     assert_eq!(test.end().totals.unwrap().rate(), 100.0, "a measured message is immediately the last one");
 
     let test = held();
-    test.disable();
     test.restart();
     test.receive_one(21);
     test.clock.pass(10 * MS);
@@ -614,7 +596,6 @@ fn the_rate_is_known_where_the_times_of_both_ends_are() {
 
     let test = Test::new(RecorderOptions::new());
     let of_another_time = test.take(0, test.info(FAST_DDS, 1, 1));
-    test.disable();
     test.restart();
     let held = test.collectors.lock();
     (0..QUEUE).for_each(|_| assert!(test.start(&of_another_time).is_none()));
@@ -655,10 +636,7 @@ fn unmeasured_messages_while_a_window_ends_are_the_last_ones() {
         assert!(first.totals.unwrap().rate().is_nan(), "recorded after the stop: {is_after_stop}");
         for window in 2..=3 {
             let silence = test.summary(S, Metric::TimeSinceLastMessage);
-            assert_eq!(
-                silence.sample_count, 0,
-                "after the stop: {is_after_stop}, window {window}: {silence:?}"
-            );
+            assert_eq!(silence.sample_count, 0, "{is_after_stop}, window {window}: {silence:?}");
         }
         test.receive_one(21);
         assert_eq!(test.summary(S / 4, Metric::TimeSinceLastMessage).average, 250.0);
@@ -681,13 +659,6 @@ fn the_last_message_is_known_if_a_callbacks_end_is_unmeasured() {
 }
 
 #[test]
-fn a_recorder_has_the_topic_and_the_metrics_that_it_was_given() {
-    let test = Test::of([Metric::MessageAge]);
-    assert_eq!(test.given_topic(), Some("/imu"));
-    assert!(test.measures(Metric::MessageAge) && !test.measures(Metric::MessagePeriod));
-}
-
-#[test]
 fn a_step_corrects_the_time_of_a_waiting_first_message_once() {
     let test = Test::of([Metric::CallbackDuration]);
     test.clock.pass(S);
@@ -695,20 +666,6 @@ fn a_step_corrects_the_time_of_a_waiting_first_message_once() {
     let expected = Some(Timestamp::from_nanoseconds(test.clock.system() + 10 * MS));
     let totals = test.end_held_up(false, || test.run_callback(1)).totals.unwrap();
     assert_eq!((totals.first_message, totals.last_message), (expected, expected));
-}
-
-#[test]
-fn unmeasured_messages_make_the_losses_of_a_publisher_unknown() {
-    let test = Test::of([Metric::PublicationSeqGap]);
-    let publisher = || {
-        let [publisher] = test.publishers()[..] else { panic!("one publisher") };
-        (publisher.received, publisher.lost, publisher.out_of_order)
-    };
-    test.receive_while_held(1..=8, 10 * MS);
-    assert_eq!(publisher(), (8, Some(0), Some(0)));
-    test.receive_while_held(9..=20, 10 * MS);
-    test.receive_one(21);
-    assert_eq!(publisher(), (17, None, None));
 }
 
 #[test]
@@ -722,6 +679,11 @@ fn a_good_message_recorded_after_stamps_expired_has_an_age() {
     test.clock.pass(S);
     assert_eq!(test.end().clock_step, Some(ClockStep::from_nanoseconds(3600 * S)));
     let waiting_in_the_network = taken(on_the_old_clock);
+    for stamp in [on_the_old_clock, test.clock.system()] {
+        test.start(&taken(stamp));
+    }
+    let age = test.summary(0, Metric::MessageAge);
+    assert_eq!((age.sample_count, age.maximum), (1, 0.0), "only the stamp after the step is good");
     test.clock.pass(10 * S);
     test.end();
     let good = taken(test.clock.system());
@@ -818,16 +780,7 @@ fn the_rate_of_all_is_over_the_time_in_which_it_was_on() {
         test.restart();
     }
     let totals = test.totals().unwrap();
-    assert_eq!((totals.intervals, totals.active), (Some(2), Duration::from_millis(40)));
-    assert_eq!(totals.rate(), 50.0);
-}
-
-#[test]
-fn an_age_from_the_source_timestamp_needs_no_other_metric() {
-    let test = Test::new(RecorderOptions::new().age_source(AgeSource::SourceTimestamp));
-    test.start(&test.take(0, test.info(FAST_DDS, 1, 1))); // the message has no header
-    let age = test.summary(0, Metric::MessageAge);
-    assert_eq!((age.sample_count, age.average), (1, 30.0), "{age:?}");
+    assert_eq!((totals.intervals, totals.active, totals.rate()), (Some(2), Duration::from_millis(40), 50.0));
 }
 
 #[test]
@@ -864,37 +817,22 @@ fn a_middleware_without_numbers_tells_publishers_apart() {
     }
     let totals = test.totals().unwrap();
     assert_eq!((totals.publishers, totals.lost, totals.out_of_order), (Some(2), None, None));
-    let publishers = test.publishers();
-    let publishers: Vec<_> =
-        publishers.iter().map(|publisher| (publisher.received, publisher.lost)).collect();
-    assert_eq!(publishers, [(97, None), (97, None)]);
+    let publishers: Vec<_> = test.publishers().iter().map(|one| (one.received, one.lost)).collect();
+    assert_eq!(publishers, [(97, None); 2]);
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
-fn more_publishers_than_are_followed_make_losses_unknown() {
-    let test = Test::all_metrics();
-    let most = SequenceTracker::<Gid>::PUBLISHERS as u16;
-    let mut warnings = vec![];
-    for round in 1..=3 {
-        (0..=most).for_each(|publisher| test.receive(test.info(FAST_DDS, publisher, 2 * round)));
-        let window = test.window();
-        assert_eq!(samples(&window.statistics, Metric::PublicationSeqGap), 0);
-        warnings.extend(window.warnings);
-    }
-    let totals = test.totals().unwrap();
-    assert_eq!((totals.lost, totals.publishers, totals.received), (None, None, 3 * u64::from(most + 1)));
-    assert!(matches!(&warnings[..], [one] if one.contains("256 publishers")), "{warnings:?}");
-    assert_eq!(test.publishers().len(), usize::from(most));
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "takes minutes")]
-fn after_too_many_publishers_a_window_of_known_ones_has_losses() {
+fn after_more_publishers_than_are_followed_only_windows_of_known_ones_have_losses() {
     let test = Test::all_metrics();
     let restarted = SequenceTracker::<Gid>::PUBLISHERS as u16;
     (0..=restarted).for_each(|publisher| test.receive(test.info(FAST_DDS, publisher, 1)));
-    let mut before = test.end().totals.unwrap();
+    let FinishedWindow { statistics, warnings, .. } = test.window();
+    assert!(matches!(&warnings[..], [one] if one.contains("256 publishers")), "{warnings:?}");
+    assert_eq!(samples(&statistics, Metric::PublicationSeqGap), 0);
+    assert_eq!(test.publishers().len(), usize::from(restarted));
+    let mut before = statistics.totals.unwrap();
+    assert_eq!((before.publishers, before.received), (None, u64::from(restarted) + 1));
     for (publishers, number, gaps, losses) in [
         (&[restarted][..], 5, (1, 3.0), Some((3, 0))),
         // The first publisher is not followed any more, so the messages that it loses during this time are unknown.
@@ -904,7 +842,8 @@ fn after_too_many_publishers_a_window_of_known_ones_has_losses() {
         for publisher in publishers {
             test.receive(test.info(FAST_DDS, *publisher, number));
         }
-        let window = test.end();
+        let FinishedWindow { statistics: window, warnings, .. } = test.window();
+        assert!(warnings.is_empty(), "said once: {warnings:?}");
         let (summary, totals) = (window.get(Metric::PublicationSeqGap).unwrap(), window.totals.unwrap());
         assert_eq!(totals.lost, None, "the losses since the creation are unknown");
         assert_eq!(summary.sample_count, gaps.0);
@@ -978,7 +917,6 @@ fn distributions_begin_and_end_with_a_window() {
         assert_eq!(distributed(&window).len(), metrics, "{text}");
     }
     test.set_distributions(true);
-    test.disable();
     test.restart();
     test.receive_all(1..=2);
     assert_eq!(test.end().distribution(Metric::MessageAge).map(Distribution::count), Some(2));
@@ -1004,7 +942,6 @@ fn sizes_are_summed_until_one_is_not_known() {
     assert_eq!(test.end().bandwidth(), 0.0, "silence has a bandwidth of 0");
 
     // Messages that are received while the statistics are disabled are not in the sum.
-    test.disable();
     test.restart();
     receive(&test, 5);
     assert_eq!(test.totals().unwrap().bytes, Some(105 + u64::from(u32::MAX)));
