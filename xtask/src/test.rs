@@ -92,7 +92,7 @@ pub fn run(
     }
     // With discovery limited to this host, rmw_fastrtps uses shared memory anyway.
     shared_memory::remove_unused_files();
-    environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "test_msgs"])?;
+    environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "std_srvs", "test_msgs"])?;
     // In a sourced ROS 2, RMW_IMPLEMENTATION selects the middleware.
     let middleware =
         "from rclpy.utilities import get_rmw_implementation_identifier as rmw; print('Testing on', rmw())";

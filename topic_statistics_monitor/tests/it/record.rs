@@ -18,6 +18,7 @@ use rclrs::*;
 use ros_env::{
     diagnostic_msgs::msg::DiagnosticArray,
     std_msgs::msg::String as StringMsg,
+    std_srvs::srv::{Trigger, Trigger_Request, Trigger_Response},
     topic_statistics_interfaces::srv::{
         GetTopicStatistics, GetTopicStatistics_Request, GetTopicStatistics_Response,
     },
@@ -206,6 +207,15 @@ fn an_error_writes_what_was_before_and_after_it() {
     // A trigger within a minute after the first file began waits. Its file is written at the end of the program.
     recording.monitor.process.signal("USR1");
     recording.monitor.until_error("SIGUSR1: a file begins in ");
+    // The service is another trigger.
+    let service = talker.node.create_client::<Trigger>("/topic_monitor/write_recording").unwrap();
+    wait_for("service", || service.service_is_ready().unwrap());
+    let (sender, answer) = mpsc::channel();
+    let take = move |response: Trigger_Response| sender.send(response).unwrap();
+    let _promise = service.call_then(&Trigger_Request::default(), take).unwrap();
+    let answer = answer.recv_timeout(LIMIT).unwrap();
+    assert!(answer.success && answer.message.contains(": a file begins in "), "{answer:?}");
+    assert!(recording.monitor.until_error("service call: ").ends_with(&answer.message), "{answer:?}");
     talker.send(20, 100);
     let all = recording.received();
     assert_eq!(all, received + 20);

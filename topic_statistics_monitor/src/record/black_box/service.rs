@@ -3,7 +3,7 @@
 //! The service `~/write_recording` of the type `std_srvs/srv/Trigger`.
 //!
 //! The type support is loaded when the program runs. If std_srvs is not installed, the program can still be built, and
-//! runs without the service. The embedded ROS 2 of this project does not have std_srvs.
+//! runs without the service.
 
 use std::{
     borrow::Cow,
