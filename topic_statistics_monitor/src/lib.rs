@@ -58,21 +58,29 @@ use std::{
 
 use clap::{CommandFactory, Parser};
 use rclrs::*;
-use topic_statistics_observe::ros::{
-    arguments::{context, split_ros_arguments},
-    executor::Spinning,
+use topic_statistics_observe::{
+    expect,
+    page::PageFile,
+    pattern::{Pattern, Selection},
+    ros::{
+        arguments::{context, split_ros_arguments},
+        executor::Spinning,
+    },
+    row::Kind,
 };
-use topic_statistics_observe::{expect, page::PageFile};
 
 use crate::{
     arguments::Arguments,
     diagnostics::Diagnostics,
     process::{has_no_reader, print_error, take_stdout, Failure, FAILED, UNFULFILLED},
-    provider::provider,
-    record::Recorder,
+    provider::Provider,
+    record::{events_topic, Recorder, Recording},
     session::Session,
     signals::Interrupt,
+    statistics::StatisticsReader,
+    topics::TopicWatcher,
     views::{Lines, Live, Suggestion},
+    waiting::WaitingWatcher,
 };
 
 /// Runs the program with the command-line arguments of the process. Returns the exit status.
@@ -152,4 +160,26 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     debug_assert_eq!(Arc::strong_count(&node), 1, "no thread has the node when the process ends");
     recorded?;
     Ok(if is_fulfilled && is_healthy { code? } else { code?.max(UNFULFILLED) })
+}
+
+/// Creates the provider of the rows that the arguments select.
+fn provider<'a>(
+    node: &Node,
+    arguments: &'a Arguments,
+    patterns: Vec<Pattern>,
+    recording: Option<Arc<Recording>>,
+) -> Result<Provider<'a>, Failure> {
+    if let Some(topic) = &arguments.from_statistics {
+        let name = topic.name().filter(|_| !topic.is_of_sources());
+        let Some(name) = name else {
+            return Err(format!("--from-statistics takes a topic's name, not {}", topic.text()).into());
+        };
+        return Ok(Box::new(StatisticsReader::new(node, name, patterns, arguments.max_topics)));
+    }
+    let own = recording.as_ref().map(|_| events_topic(node));
+    let selection = Selection { patterns, all: arguments.all, own };
+    if matches!(arguments.kind(), Kind::Service | Kind::Action) {
+        return Ok(Box::new(WaitingWatcher::new(node, arguments, selection)));
+    }
+    Ok(Box::new(TopicWatcher::new(node, arguments, selection, recording)?))
 }

@@ -2,25 +2,11 @@
 
 //! The provider of the rows: watched topics, services or actions, or the statistics that nodes publish.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use rclrs::Node;
-use topic_statistics_observe::{
-    pattern::{Pattern, Selection},
-    row::{Kind, Row, Rows},
-};
+use topic_statistics_observe::row::{Row, Rows};
 
-use crate::{
-    arguments::Arguments,
-    process::Failure,
-    record::{events_topic, Recording},
-    statistics::StatisticsReader,
-    topics::TopicWatcher,
-    waiting::WaitingWatcher,
-};
+use crate::process::Failure;
 
 pub trait RowProvider: Rows {
     /// Updates the rows. Returns the names of the rows with a new whole window.
@@ -40,27 +26,6 @@ impl Rows for Provider<'_> {
     fn row_mut(&mut self, name: &str) -> Option<&mut Row> {
         (**self).row_mut(name)
     }
-}
-
-pub fn provider<'a>(
-    node: &Node,
-    arguments: &'a Arguments,
-    patterns: Vec<Pattern>,
-    recording: Option<Arc<Recording>>,
-) -> Result<Provider<'a>, Failure> {
-    if let Some(topic) = &arguments.from_statistics {
-        let name = topic.name().filter(|_| !topic.is_of_sources());
-        let Some(name) = name else {
-            return Err(format!("--from-statistics takes a topic's name, not {}", topic.text()).into());
-        };
-        return Ok(Box::new(StatisticsReader::new(node, name, patterns, arguments.max_topics)));
-    }
-    let own = recording.as_ref().map(|_| events_topic(node));
-    let selection = Selection { patterns, all: arguments.all, own };
-    if matches!(arguments.kind(), Kind::Service | Kind::Action) {
-        return Ok(Box::new(WaitingWatcher::new(node, arguments, selection)));
-    }
-    Ok(Box::new(TopicWatcher::new(node, arguments, selection, recording)?))
 }
 
 /// Returns the notice of a provider, from the number of rows that are left out, and the number of dropped messages.

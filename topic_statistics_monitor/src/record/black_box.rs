@@ -28,61 +28,17 @@ use std::{
 use rclrs::Node;
 use rclrs_topic_statistics::health::Level;
 use topic_statistics_core::{health::Change, mutex::lock};
-use topic_statistics_observe::{arguments::seconds, format};
+use topic_statistics_observe::format;
 
-use super::{file::BagFile, options::Options as RecordOptions, topic::nanoseconds, RecordError};
+use super::{
+    file::BagFile,
+    options::{BlackBoxOptions, On, Options},
+    topic::nanoseconds,
+    RecordError,
+};
 use crate::process::print_error;
 use files::Files;
 use schedule::{Cause, Next, Schedule, Trigger};
-
-/// The options of the black box, which are arguments.
-#[derive(clap::Args, Clone, Debug)]
-#[command(next_help_heading = "Black box")]
-#[group(id = "black_box")]
-pub struct Options {
-    /// Keep the last seconds in memory, and write them when something happens: 30s
-    ///
-    /// A file is written by the triggers of --on, by SIGUSR1, and by the service ~/write_recording
-    /// (std_srvs/srv/Trigger). Its name is that of --record with the time of the trigger: FILE_20261128T133405Z.mcap.
-    /// At most one file begins per minute. A later trigger waits, and its file has the seconds before it.
-    /// --max-cache-size limits the memory.
-    #[arg(
-        long, value_name = "SECONDS", value_parser = with_unit, requires = "record", allow_negative_numbers = true,
-        conflicts_with_all = ["split", "max_size", "max_duration"]
-    )]
-    pub last: Option<Duration>,
-    /// Also write the messages of this number of seconds after the trigger
-    #[arg(
-        long, value_name = "SECONDS", value_parser = with_unit, requires = "last", allow_negative_numbers = true
-    )]
-    pub after: Option<Duration>,
-    /// Write a file when the level of a topic of --expect becomes this one: error,stale
-    ///
-    /// A topic that falls silent becomes STALE, not ERROR, unless its expectations have `silence: error`.
-    #[arg(long, value_name = "LEVELS", value_enum, value_delimiter = ',', requires_all = ["last", "expect"])]
-    pub on: Vec<On>,
-    /// Keep at most this number of files: the oldest one is removed
-    ///
-    /// Only files whose names have the form above are counted and removed.
-    #[arg(
-        long, value_name = "NUMBER", default_value = "10", requires = "last",
-        value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true
-    )]
-    pub max_files: u32,
-}
-
-/// A level of health that triggers the black box.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum On {
-    Warn,
-    Error,
-    Stale,
-}
-
-/// Reads a duration in seconds: `30` or `30s`.
-fn with_unit(text: &str) -> Result<Duration, String> {
-    seconds(text.strip_suffix('s').unwrap_or(text))
-}
 
 /// The part of the black box that its triggers and its writer share.
 pub struct BlackBox {
@@ -101,8 +57,8 @@ impl BlackBox {
     const MAX_BYTES: u64 = 256_000_000;
 
     /// Creates the black box, which keeps the messages of the time `last`. Errors if the directory is not writable.
-    pub fn new(options: &RecordOptions, last: Duration) -> Result<Self, RecordError> {
-        let Options { after, on, max_files, .. } = &options.black_box;
+    pub fn new(options: &Options, last: Duration) -> Result<Self, RecordError> {
+        let BlackBoxOptions { after, on, max_files, .. } = &options.black_box;
         let (files, after) = (Files::new(options.path(), *max_files as usize)?, after.unwrap_or_default());
         // The last file of an earlier run counts, so that a restarted program also begins at most one per minute.
         let began = files.age_of_last().and_then(|age| Instant::now().checked_sub(age));

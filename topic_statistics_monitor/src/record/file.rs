@@ -31,7 +31,7 @@ use topic_statistics_core::record::transport::Gid;
 use topic_statistics_observe::recorded::{Scope, TOTALS};
 
 use super::{
-    metadata::{self, FileInfo, TopicInfo},
+    metadata::{self, FileInfo},
     options::Options,
     topic::{QueuedMessage, RecordedTopic},
     totals::{Losses, Written},
@@ -348,7 +348,7 @@ impl BagFile {
     fn rosbag2_metadata(&self) -> String {
         let topics = self.topics.values().filter_map(|TopicInFile { topic, written, channels, .. }| {
             let qos = channels.as_ref()?.qos.as_str().into();
-            Some(TopicInfo { topic, qos, messages: written.messages })
+            Some(topic.info(qos, written.messages))
         });
         metadata::encode(8, &[self.info()], topics).to_string()
     }

@@ -12,8 +12,6 @@ use std::{
 use rclrs::{QoSDuration, QoSHistoryPolicy, QoSProfile};
 use serde_json::{json, Value};
 
-use super::topic::RecordedTopic;
-
 #[derive(Clone, Debug)]
 pub struct FileInfo {
     pub name: String,
@@ -23,7 +21,9 @@ pub struct FileInfo {
 }
 
 pub struct TopicInfo<'a> {
-    pub topic: &'a RecordedTopic,
+    pub name: &'a str,
+    pub message_type: &'a str,
+    pub type_hash: Option<&'a str>,
     /// The QoS of the topic's publishers: a text up to version 8 of the metadata, a list from version 9 on.
     pub qos: Value,
     pub messages: u64,
@@ -36,14 +36,14 @@ pub fn encode<'a>(version: u32, files: &[FileInfo], topics: impl Iterator<Item =
     let times = files.iter().filter_map(|file| file.times);
     let all = times.reduce(|(start, stop), (first, last)| (start.min(first), stop.max(last)));
     let (start, stop) = all.unwrap_or_default();
-    let topics = topics.map(|TopicInfo { topic, qos, messages }| {
+    let topics = topics.map(|TopicInfo { name, message_type, type_hash, qos, messages }| {
         json!({
             "topic_metadata": {
-                "name": topic.name,
-                "type": topic.message_type,
+                "name": name,
+                "type": message_type,
                 "serialization_format": "cdr",
                 "offered_qos_profiles": qos,
-                "type_description_hash": topic.definition.type_hash.as_deref().unwrap_or_default(),
+                "type_description_hash": type_hash.unwrap_or_default(),
             },
             "message_count": messages,
         })
@@ -158,17 +158,16 @@ fn qos_time(duration: QoSDuration) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{queue::Queue, topic::tests};
-    use std::{fs, sync::Arc};
+    use std::fs;
 
     #[test]
     fn a_split_recording_has_the_metadata_of_rosbag2_version_9() {
-        let topic = tests::topic(0, &Arc::new(Queue::new(1000)));
         let file = |number: u64, times| FileInfo { name: format!("run_{number}.mcap"), times, messages: 100 };
         let files = [file(0, Some((1000, 2000))), file(1, Some((1900, 3000))), file(2, None)];
         let topics = || {
             let qos = json!([{ "history": "unknown" }]);
-            [TopicInfo { topic: &topic, qos, messages: 300 }].into_iter()
+            let (name, message_type) = ("/topic", "std_msgs/msg/Empty");
+            [TopicInfo { name, message_type, type_hash: Some("RIHS01_0"), qos, messages: 300 }].into_iter()
         };
         let directory = tempfile::tempdir().unwrap();
         assert!(write(directory.path(), &files, topics()).unwrap());
@@ -184,6 +183,7 @@ mod tests {
             ("/files/1/duration/nanoseconds", json!(1100)),
             ("/topics_with_message_count/0/message_count", json!(300)),
             ("/topics_with_message_count/0/topic_metadata/offered_qos_profiles/0/history", json!("unknown")),
+            ("/topics_with_message_count/0/topic_metadata/type_description_hash", json!("RIHS01_0")),
             ("/topics_with_message_count/1", Value::Null),
         ] {
             let found = root["rosbag2_bagfile_information"].pointer(value).unwrap_or(&Value::Null);

@@ -71,7 +71,56 @@ pub struct Options {
     pub statistics_update_rate: f64,
     /// The options of the black box, which is on if `last` is given.
     #[command(flatten)]
-    pub black_box: super::black_box::Options,
+    pub black_box: BlackBoxOptions,
+}
+
+/// The options of the black box, which are arguments.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Black box")]
+#[group(id = "black_box")]
+pub struct BlackBoxOptions {
+    /// Keep the last seconds in memory, and write them when something happens: 30s
+    ///
+    /// A file is written by the triggers of --on, by SIGUSR1, and by the service ~/write_recording
+    /// (std_srvs/srv/Trigger). Its name is that of --record with the time of the trigger: FILE_20261128T133405Z.mcap.
+    /// At most one file begins per minute. A later trigger waits, and its file has the seconds before it.
+    /// --max-cache-size limits the memory.
+    #[arg(
+        long, value_name = "SECONDS", value_parser = with_unit, requires = "record", allow_negative_numbers = true,
+        conflicts_with_all = ["split", "max_size", "max_duration"]
+    )]
+    pub last: Option<Duration>,
+    /// Also write the messages of this number of seconds after the trigger
+    #[arg(
+        long, value_name = "SECONDS", value_parser = with_unit, requires = "last", allow_negative_numbers = true
+    )]
+    pub after: Option<Duration>,
+    /// Write a file when the level of a topic of --expect becomes this one: error,stale
+    ///
+    /// A topic that falls silent becomes STALE, not ERROR, unless its expectations have `silence: error`.
+    #[arg(long, value_name = "LEVELS", value_enum, value_delimiter = ',', requires_all = ["last", "expect"])]
+    pub on: Vec<On>,
+    /// Keep at most this number of files: the oldest one is removed
+    ///
+    /// Only files whose names have the form above are counted and removed.
+    #[arg(
+        long, value_name = "NUMBER", default_value = "10", requires = "last",
+        value_parser = clap::value_parser!(u32).range(1..=10_000), allow_negative_numbers = true
+    )]
+    pub max_files: u32,
+}
+
+/// A level of health that triggers the black box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum On {
+    Warn,
+    Error,
+    Stale,
+}
+
+/// Reads a duration in seconds: `30` or `30s`.
+fn with_unit(text: &str) -> Result<Duration, String> {
+    seconds(text.strip_suffix('s').unwrap_or(text))
 }
 
 impl Options {

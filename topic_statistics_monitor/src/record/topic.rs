@@ -21,7 +21,7 @@ use topic_statistics_observe::recorded::{
 
 use super::{
     definition::Definition,
-    metadata::offered_qos,
+    metadata::{offered_qos, TopicInfo},
     queue::Queue,
     serialize::Serializer,
     totals::{Losses, Written},
@@ -45,13 +45,23 @@ pub struct QueuedMessage {
     pub losses: Losses,
 }
 
+impl QueuedMessage {
+    /// The bytes that a message needs in addition to its data: at least the size of its entry in the queue.
+    const OVERHEAD: u64 = 256;
+
+    /// Returns the size of the message in memory, in bytes.
+    pub fn size(&self) -> u64 {
+        self.data.len() as u64 + Self::OVERHEAD
+    }
+}
+
 pub struct RecordedTopic {
     pub name: String,
     pub message_type: String,
     pub definition: Definition,
     /// The number of the topic in the recording, counted from 0.
     pub index: usize,
-    queue: Arc<Queue>,
+    queue: Arc<Queue<QueuedMessage>>,
     /// The clock of the log times. `None` without simulated time.
     clock: Option<Clock>,
     received: Mutex<Received>,
@@ -80,7 +90,7 @@ impl RecordedTopic {
         name: &str,
         message_type: &MessageTypeName,
         index: usize,
-        queue: &Arc<Queue>,
+        queue: &Arc<Queue<QueuedMessage>>,
         clock: Option<Clock>,
     ) -> Result<Self, RecordError> {
         let received = Received {
@@ -121,7 +131,7 @@ impl RecordedTopic {
         );
         let losses = received.losses();
         let queue = |(data, (log_time, publish_time))| {
-            self.queue.push(QueuedMessage {
+            let message = QueuedMessage {
                 topic: Arc::clone(self),
                 publisher,
                 number: (number != u64::MAX).then_some(number),
@@ -130,7 +140,8 @@ impl RecordedTopic {
                 received: at,
                 data,
                 losses,
-            })
+            };
+            self.queue.push(message.size(), message)
         };
         if !data.zip(times).is_some_and(queue) {
             received.lost_in_recorder += 1;
@@ -197,6 +208,12 @@ impl RecordedTopic {
         offered_qos(&lock(&self.publishers).qos, has_names)
     }
 
+    /// Returns the topic for the metadata of a bag, with the result of [`offered_qos`](Self::offered_qos).
+    pub fn info(&self, qos: serde_json::Value, messages: u64) -> TopicInfo<'_> {
+        let type_hash = self.definition.type_hash.as_deref();
+        TopicInfo { name: &self.name, message_type: &self.message_type, type_hash, qos, messages }
+    }
+
     pub fn is_latched(&self) -> bool {
         let is_latched = |qos: &QoSProfile| qos.durability == QoSDurabilityPolicy::TransientLocal;
         lock(&self.publishers).qos.iter().any(is_latched)
@@ -244,7 +261,7 @@ fn node_of(all: &[TopicEndpointInfo]) -> Option<String> {
 }
 
 pub struct Recording {
-    pub queue: Arc<Queue>,
+    pub queue: Arc<Queue<QueuedMessage>>,
     /// The clock of the log times. `None` without simulated time.
     clock: Option<Clock>,
     topics: Mutex<BTreeMap<(String, String), Arc<RecordedTopic>>>,
@@ -310,7 +327,7 @@ pub mod tests {
     use super::*;
 
     /// Returns a topic of the type `std_msgs/msg/Empty`, number `index` of a recording.
-    pub fn topic(index: usize, queue: &Arc<Queue>) -> RecordedTopic {
+    pub fn topic(index: usize, queue: &Arc<Queue<QueuedMessage>>) -> RecordedTopic {
         let empty = "std_msgs/msg/Empty".try_into().unwrap();
         RecordedTopic::new("/topic", &empty, index, queue, None).unwrap()
     }

@@ -13,7 +13,7 @@ use topic_statistics_observe::format;
 
 use super::{
     file::{BagFile, TopicInFile, WriteError},
-    metadata::{self, FileInfo, TopicInfo},
+    metadata::{self, FileInfo},
     options::Options,
     queue::Next,
     topic::{QueuedMessage, RecordedTopic, Recording},
@@ -151,11 +151,8 @@ fn whole(in_file: &TopicInFile) -> (Written, Losses) {
 /// Writes metadata.yaml. Returns a text for the summary: empty, or why it was not written.
 fn write_metadata(options: &Options, files: &[FileInfo], topics: &[Arc<RecordedTopic>]) -> String {
     let directory = options.path().parent().filter(|parent| !parent.as_os_str().is_empty());
-    let topics = topics.iter().filter(|topic| topic.written().messages > 0).map(|topic| TopicInfo {
-        topic,
-        qos: topic.offered_qos(true),
-        messages: topic.written().messages,
-    });
+    let topics = topics.iter().filter(|topic| topic.written().messages > 0);
+    let topics = topics.map(|topic| topic.info(topic.offered_qos(true), topic.written().messages));
     match metadata::write(directory.unwrap_or(Path::new(".")), files, topics) {
         Ok(true) => String::new(),
         Ok(false) => "; metadata.yaml is there and stays: it is another bag's".to_owned(),

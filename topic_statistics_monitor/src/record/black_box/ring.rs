@@ -9,7 +9,7 @@ use std::{
 
 use topic_statistics_core::record::transport::Gid;
 
-use crate::record::{queue::Queue, topic::QueuedMessage, totals::Losses};
+use crate::record::{topic::QueuedMessage, totals::Losses};
 
 /// The last messages of all topics, limited in bytes, and for each publisher of a latched topic, such as `/tf_static`,
 /// its last message that has left the ring.
@@ -47,7 +47,7 @@ impl Ring {
 
     /// Adds a message. If the ring is full, the oldest messages leave the ring.
     pub fn push(&mut self, message: QueuedMessage) {
-        self.bytes += Queue::size(&message);
+        self.bytes += message.size();
         self.messages.push_back(message);
         while self.bytes > self.max_bytes {
             let Some(oldest) = self.messages.pop_front() else { break };
@@ -67,7 +67,7 @@ impl Ring {
 
     fn leave(&mut self, message: QueuedMessage) {
         self.before.insert(message.topic.index, message.losses);
-        let size = Queue::size(&message);
+        let size = message.size();
         self.bytes -= size;
         if !message.topic.is_latched() {
             return;
@@ -87,7 +87,7 @@ impl Ring {
     }
 
     fn forget(&mut self, latched: &QueuedMessage) {
-        let size = Queue::size(latched);
+        let size = latched.size();
         (self.bytes, self.latched_bytes) = (self.bytes - size, self.latched_bytes - size);
     }
 
@@ -123,6 +123,7 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::queue::Queue;
     use crate::record::topic::{tests, RecordedTopic};
     use rclrs::{QoSProfile, TopicEndpointInfo};
     use std::{sync::Arc, time::Duration};
