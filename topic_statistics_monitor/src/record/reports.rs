@@ -8,11 +8,15 @@
 
 use std::{
     collections::HashMap,
-    sync::Arc,
+    sync::{
+        mpsc::{self, RecvTimeoutError},
+        Arc, Weak,
+    },
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use rclrs::{Clock, Node, Publisher, Timer};
+use rclrs::{Node, Publisher};
 use ros_env::diagnostic_msgs::msg::{DiagnosticArray, DiagnosticStatus, KeyValue};
 use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
@@ -30,8 +34,8 @@ pub fn events_topic(node: &Node) -> String {
 pub struct Reports {
     #[cfg(feature = "interfaces")]
     _service: rclrs::WorkerService<ros_env::topic_statistics_interfaces::srv::GetTopicStatistics, ()>,
-    /// The timer of the events. `None` without events.
-    _events: Option<Timer>,
+    /// The thread of the events, and the sender that ends this thread when dropped. `None` without events.
+    events: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Reports {
@@ -42,39 +46,45 @@ impl Reports {
         );
         #[cfg(feature = "interfaces")]
         let _service = super::service::serve(node, recording)?;
-        let events = (update_rate > 0.0).then(|| {
-            // The timer has no `Node`: a node that is not dropped before the process ends would keep threads of the
-            // middleware while the destructors of the process run.
-            let mut events = Events {
-                node: node.name(),
-                clock: node.get_clock(),
-                publisher: node.create_publisher(EVENTS)?,
-                started: Instant::now(),
-                reported: HashMap::new(),
-            };
-            let recording = Arc::downgrade(recording);
-            node.create_timer_repeating(Duration::from_secs_f64(1.0 / update_rate), move || {
-                if let Some(recording) = recording.upgrade() {
-                    events.publish(&recording);
-                }
-            })
-        });
+        let events = if update_rate > 0.0 {
+            let (node, publisher) = (Arc::clone(node), node.create_publisher(EVENTS)?);
+            let events = Events { node, publisher, started: Instant::now(), reported: HashMap::new() };
+            let (sender, end) = mpsc::channel();
+            let (recording, period) = (Arc::downgrade(recording), Duration::from_secs_f64(1.0 / update_rate));
+            let thread = std::thread::Builder::new().name("recorder_events".to_owned());
+            let run = move || events.run(&recording, period, &end);
+            Some((sender, thread.spawn(run).map_err(RecordError::Thread)?))
+        } else {
+            None
+        };
         Ok(Self {
             #[cfg(feature = "interfaces")]
             _service,
-            _events: events.transpose()?,
+            events,
         })
     }
 }
 
+impl Drop for Reports {
+    /// Waits for the thread, because the thread keeps the node alive. The node must be dropped before the process ends.
+    /// Otherwise threads of the middleware would still run while the destructors of the process run.
+    fn drop(&mut self) {
+        if let Some((sender, thread)) = self.events.take() {
+            drop(sender);
+            let _panicked = thread.join();
+        }
+    }
+}
+
 struct Events {
-    node: String,
-    clock: Clock,
+    node: Node,
     publisher: Publisher<DiagnosticArray>,
     started: Instant,
+    /// The data of the last event of each topic, by the number of the topic.
     reported: HashMap<usize, Reported>,
 }
 
+/// The state of a topic at the time of an event.
 struct Reported {
     at: Instant,
     losses: Losses,
@@ -82,19 +92,24 @@ struct Reported {
 }
 
 impl Events {
-    fn publish(&mut self, recording: &Recording) {
-        let status = recording.topics().iter().filter_map(|topic| self.status(topic)).collect();
-        let mut message = DiagnosticArray { status, ..Default::default() };
-        if message.status.is_empty() {
-            return;
+    fn run(mut self, recording: &Weak<Recording>, period: Duration, end: &mpsc::Receiver<()>) {
+        while end.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+            let Some(recording) = recording.upgrade() else { return };
+            let status = recording.topics().iter().filter_map(|topic| self.status(topic)).collect();
+            let mut message = DiagnosticArray { status, ..Default::default() };
+            if message.status.is_empty() {
+                continue;
+            }
+            // The conversion of a time of the node's clock to a ROS time does not fail.
+            message.header.stamp = self.node.get_clock().now().to_ros_msg().unwrap_or_default();
+            // An error is ignored, because the totals at the end of the file include the losses of an event that was
+            // not published.
+            let _lost = self.publisher.publish(message);
         }
-        // The conversion of a time of the node's clock to a ROS time does not fail.
-        message.header.stamp = self.clock.now().to_ros_msg().unwrap_or_default();
-        // The totals at the end of the file include the losses of an event that was not published.
-        let _lost = self.publisher.publish(message);
     }
 
-    /// Returns the messages recorded and lost since the topic's last event. `None` if no message was lost.
+    /// Returns the numbers of recorded and lost messages of a topic since its last event. `None` if no message was
+    /// lost.
     fn status(&mut self, topic: &RecordedTopic) -> Option<DiagnosticStatus> {
         let now = Reported { at: Instant::now(), losses: topic.losses(), written: topic.written() };
         let start = Reported { at: self.started, losses: Losses::NONE, written: Written::default() };
@@ -104,15 +119,20 @@ impl Events {
             return None;
         }
         let messages = now.written.messages - before.written.messages;
-        let bytes = now.written.bytes - before.written.bytes;
-        let totals = Written { messages, bytes, ..now.written }.totals(&topic.name, Scope::Recording, lost);
-        let messages_rate = messages as f64 / (now.at - before.at).as_secs_f64();
-        let values = RecordedTotals { messages_rate, ..totals };
+        let values = RecordedTotals {
+            topic: topic.name.clone(),
+            scope: Scope::Recording,
+            messages_recorded: messages,
+            messages_lost_in_transport: lost.in_transport,
+            messages_lost_in_recorder: lost.in_recorder,
+            bytes_written: now.written.bytes - before.written.bytes,
+            messages_rate: messages as f64 / (now.at - before.at).as_secs_f64(),
+        };
         self.reported.insert(topic.index, now);
         let values = values.to_metadata().into_iter().filter(|(key, _)| key != "scope");
         Some(DiagnosticStatus {
             level: DiagnosticStatus::WARN,
-            name: format!("{}: {}", self.node, topic.name),
+            name: format!("{}: {}", self.node.name(), topic.name),
             message: "Messages lost since the last event".to_owned(),
             hardware_id: String::new(),
             values: values.map(|(key, value)| KeyValue { key, value }).collect(),

@@ -10,6 +10,7 @@ use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 pub struct Losses {
     /// The number of messages lost before the recorder. `None` if the middleware provides no sequence numbers.
     pub in_transport: Option<u64>,
+    /// The number of messages that the recorder received but did not write.
     pub in_recorder: u64,
 }
 
