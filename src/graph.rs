@@ -4,7 +4,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -13,7 +13,7 @@ use rclrs::{
     QoSReliabilityPolicy, TopicEndpointInfo,
 };
 use topic_statistics_core::{
-    incompatible::MatchedQos, mutex::lock, record::source, Escaped, Incompatibility, IncompatiblePublisher,
+    incompatible::MatchedQos, record::source, Escaped, Incompatibility, IncompatiblePublisher,
 };
 
 use crate::transport::middleware_in_use;
@@ -30,7 +30,9 @@ use crate::transport::middleware_in_use;
 pub(crate) struct PublisherCheck {
     node: Weak<NodeState>,
     request: Request,
-    found: Mutex<Found>,
+    /// The result of the last check. `None` if messages arrive and no publisher is incompatible, as for most
+    /// subscriptions. Also `None` if the topic has no publishers and the executor has not got a task.
+    found: Mutex<Option<Box<Found>>>,
 }
 
 /// The result of the last check.
@@ -84,6 +86,10 @@ impl PublisherCheck {
     pub(crate) fn new(node: &Node, request: Request) -> Self {
         Self { node: Arc::downgrade(node), request, found: Mutex::default() }
     }
+
+    fn found(&self) -> MutexGuard<'_, Option<Box<Found>>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl source::Endpoint for PublisherCheck {
@@ -91,14 +97,17 @@ impl source::Endpoint for PublisherCheck {
         &self.request.topic
     }
 
+    /// Returns the incompatible publishers that the last check found.
     fn incompatible(&self) -> Vec<IncompatiblePublisher> {
-        lock(&self.found).incompatible.clone()
+        self.found().as_ref().map_or_else(Vec::new, |found| found.incompatible.clone())
     }
 
     /// Restarts the wait ([`PATIENCE`](Self::PATIENCE)) before publishers are read. This method is called while the
     /// statistics are disabled, because disabled statistics do not see whether messages arrive.
     fn restart(&self) {
-        lock(&self.found).silent_since = None;
+        if let Some(found) = self.found().as_mut() {
+            found.silent_since = None;
+        }
     }
 
     /// Checks the publishers, and appends a warning for each new publisher that cannot serve the subscription. Returns
@@ -107,17 +116,20 @@ impl source::Endpoint for PublisherCheck {
     fn run(&self, has_received: bool, now: Instant, warnings: &mut Vec<String>) -> Option<Instant> {
         // The graph of a dropped node cannot be read.
         let node = self.node.upgrade()?;
-        let found = &mut *lock(&self.found);
-        if has_received && found.incompatible.is_empty() {
-            *found = Found::default();
+        let mut found = self.found();
+        let has_incompatible = found.as_ref().is_some_and(|found| !found.incompatible.is_empty());
+        if has_received && !has_incompatible {
+            *found = None;
             return None;
         }
         let again = Some(now + Self::INTERVAL);
         let Ok(count) = node.count_publishers(&self.request.topic) else { return again };
         if count == 0 {
-            *found = Found { has_asked: found.has_asked, ..Found::default() };
+            let asked = found.take().filter(|found| found.has_asked);
+            *found = asked.map(|_| Box::new(Found { has_asked: true, ..Found::default() }));
             return again;
         }
+        let found = found.get_or_insert_default();
         warnings.extend(found.find_idle_executor(&self.request.topic, &node.fully_qualified_name(), now));
         let is_settled = std::mem::replace(&mut found.count, count) == count;
         let is_too_early = found.read == 0 && now < *found.silent_since.get_or_insert(now) + Self::PATIENCE;
@@ -145,7 +157,27 @@ pub(crate) struct Request {
     pub(crate) topic: Box<str>,
     /// The message type, as `package/msg/Name`.
     pub(crate) message_type: Cow<'static, str>,
-    pub(crate) qos: MatchedQos,
+    pub(crate) qos: RequestedQos,
+}
+
+/// The QoS policies that a publisher has to offer. Other policies are not stored, to save memory, because this value
+/// lives as long as the subscription.
+#[derive(Clone)]
+pub(crate) struct RequestedQos {
+    reliability: QoSReliabilityPolicy,
+    durability: QoSDurabilityPolicy,
+    liveliness: QoSLivelinessPolicy,
+    /// The deadline and the liveliness lease. `None` if both durations are infinite, as in most subscriptions.
+    limits: Option<Box<[QoSDuration; 2]>>,
+}
+
+impl From<QoSProfile> for RequestedQos {
+    fn from(qos: QoSProfile) -> Self {
+        let QoSProfile { reliability, durability, deadline, liveliness, liveliness_lease, .. } = qos;
+        let limits = [deadline, liveliness_lease];
+        let is_limited = limits.iter().any(|limit| matches!(limit, QoSDuration::Custom(_)));
+        Self { reliability, durability, liveliness, limits: is_limited.then(|| Box::new(limits)) }
+    }
 }
 
 impl Request {
@@ -164,34 +196,45 @@ impl Request {
     }
 
     fn reasons(&self, publisher: TopicEndpointInfo, matches_qos: bool) -> Vec<Incompatibility> {
+        let QoSProfile { reliability, durability, deadline, liveliness, liveliness_lease, .. } =
+            publisher.qos_profile;
+        let offered = matched(reliability, durability, liveliness, [deadline, liveliness_lease]);
+        let RequestedQos { reliability, durability, liveliness, limits } = &self.qos;
+        let limits = limits.as_deref().copied().unwrap_or([QoSDuration::Infinite; 2]);
+        let requested = matched(*reliability, *durability, *liveliness, limits);
         let message_type = (*publisher.topic_type != *self.message_type).then(|| Incompatibility::Type {
             offered: publisher.topic_type,
             requested: self.message_type.to_string(),
         });
-        let of_qos = matches_qos.then(|| matched(&publisher.qos_profile).reasons(&self.qos));
-        message_type.into_iter().chain(of_qos.into_iter().flatten()).collect()
+        let of_qos = if matches_qos { offered.reasons(&requested) } else { vec![] };
+        message_type.into_iter().chain(of_qos).collect()
     }
 }
 
-/// Returns the policies that the core compares.
-pub(crate) fn matched(qos: &QoSProfile) -> MatchedQos {
-    let [deadline, lease] = [qos.deadline, qos.liveliness_lease].map(|limit| match limit {
+/// Returns the policies as the core compares them. `limits` are the deadline and the liveliness lease.
+fn matched(
+    reliability: QoSReliabilityPolicy,
+    durability: QoSDurabilityPolicy,
+    liveliness: QoSLivelinessPolicy,
+    limits: [QoSDuration; 2],
+) -> MatchedQos {
+    let [deadline, lease] = limits.map(|limit| match limit {
         QoSDuration::Infinite => Some(None),
         QoSDuration::Custom(duration) => Some(Some(duration)),
         _ => None,
     });
     MatchedQos {
-        is_reliable: match qos.reliability {
+        is_reliable: match reliability {
             QoSReliabilityPolicy::Reliable => Some(true),
             QoSReliabilityPolicy::BestEffort => Some(false),
             _ => None,
         },
-        is_transient_local: match qos.durability {
+        is_transient_local: match durability {
             QoSDurabilityPolicy::TransientLocal => Some(true),
             QoSDurabilityPolicy::Volatile => Some(false),
             _ => None,
         },
-        is_manual: match qos.liveliness {
+        is_manual: match liveliness {
             QoSLivelinessPolicy::ManualByTopic => Some(true),
             QoSLivelinessPolicy::Automatic => Some(false),
             _ => None,
@@ -211,7 +254,7 @@ mod tests {
     const IMU: &str = "sensor_msgs/msg/Imu";
 
     fn request(requested: QoSProfile) -> Request {
-        Request { topic: "/imu".into(), message_type: IMU.into(), qos: matched(&requested) }
+        Request { topic: "/imu".into(), message_type: IMU.into(), qos: requested.into() }
     }
 
     fn publisher(topic_type: &str, offered: QoSProfile) -> TopicEndpointInfo {

@@ -27,7 +27,7 @@ use super::publishers::create_publisher;
 use super::NodeStatistics;
 use crate::{
     error::StatisticsError,
-    graph::{matched, PublisherCheck, Request},
+    graph::{PublisherCheck, Request},
     measure::{
         callback::{InstrumentAsyncCallback, InstrumentCallback, InstrumentWorkerCallback},
         dynamic::{has_no_stamp, DynamicProbe, DynamicSubscription},
@@ -408,7 +408,7 @@ impl NodeStatistics {
             .map_err(|source| self.not_created(SourceKind::Subscription, &given, source))?;
         let topic = subscription.topic_name();
         let name = self.source_name(statistics.source_name.clone(), &topic);
-        let request = Request { topic: topic.into(), message_type, qos: matched(&subscription.qos()) };
+        let request = Request { topic: topic.into(), message_type, qos: subscription.qos().into() };
         let check = PublisherCheck::new(&self.running.node, request);
         let source = Arc::new(Source::new(name, Arc::clone(&recorder) as _, Some(Box::new(check))));
         #[cfg(feature = "interfaces")]

@@ -26,18 +26,16 @@ use crate::{
 /// The expectations of a node, and the results of its judges that are not reported yet.
 #[derive(Default)]
 pub struct Judges {
-    /// What the node expects of its sources.
-    pub(super) node: NodeExpectations,
+    node: NodeExpectations,
     /// The time at which the diagnostics are due; `None` means now.
     due: Option<Instant>,
     /// The time at which the diagnostics were last published.
     last: Option<Instant>,
     publishes: bool,
-    /// The new health of sources, for the next hand-out.
-    pub(super) changed: Vec<Changed>,
+    changed: Vec<Changed>,
     /// The time at which conditions that apply to no source will be reported. `None` if there are no conditions to
     /// check, and before the first call of [`next`](Schedule::next).
-    pub(super) check_names_at: Option<Instant>,
+    check_names_at: Option<Instant>,
     /// The levels whose conditions were already checked.
     checked: Vec<Level>,
 }
@@ -57,12 +55,15 @@ pub struct Changed {
     pub health: Health,
 }
 
-/// The judge of a source. The default value has no expectations, and is as small as two pointers.
+/// The judge of a source. The default value has no expectations, and takes no more memory than a pointer.
 #[derive(Default)]
-pub struct SourceJudge {
+pub struct SourceJudge(Option<Box<Expected>>);
+
+/// The expectations of a source. At least one of the two fields is not `None`.
+struct Expected {
     /// The expectations from the source's own options, without the node's expectations.
-    pub(super) own: Option<Box<Expectations>>,
-    judged: Option<Box<Judged>>,
+    own: Option<Expectations>,
+    judged: Option<Judged>,
 }
 
 /// The judge of a source that has expectations, with the data that it keeps from one window to the next.
@@ -99,6 +100,11 @@ impl Judges {
         Self { node, publishes, ..Self::default() }
     }
 
+    /// Returns what the node expects of its sources.
+    pub fn node(&self) -> &NodeExpectations {
+        &self.node
+    }
+
     /// Sets what the node expects of its sources. Call [`update`](Self::update) for each source next.
     pub fn set_node(&mut self, node: NodeExpectations) {
         let before = std::mem::replace(&mut self.node, node);
@@ -110,7 +116,7 @@ impl Judges {
     /// Applies the expectations to a source. If the source's expectations have changed, its judge restarts.
     pub fn update(&mut self, source: &Arc<Source>, source_judge: &mut SourceJudge) {
         let (names, kind) = (source.names(), source.kind());
-        let expectations = match &source_judge.own {
+        let expectations = match source_judge.own() {
             Some(own) => Some(own.select(names, kind, true)),
             None => self.node.select(names, kind),
         };
@@ -135,8 +141,7 @@ impl Judges {
         if expectations.as_ref().is_some_and(needs_distributions) {
             source.collector.set_distributions(true);
         }
-        let judged = expectations.map(|expectations| Judged::new(source, Judge::new(expectations)));
-        source_judge.judged = judged.map(Box::new);
+        source_judge.replace(expectations.map(|expectations| Judged::new(source, Judge::new(expectations))));
         if let Some(before) = before {
             self.forget(source, before);
         }
@@ -151,10 +156,10 @@ impl Judges {
 
     /// Restarts the judge of a source that was disabled.
     pub fn restart(&mut self, source: &Arc<Source>, source_judge: &mut SourceJudge) {
-        let Some(judged) = &mut source_judge.judged else { return };
+        let Some(judged) = source_judge.judged() else { return };
         let Health { window, level, .. } = *judged.judge.health();
         if window.is_some() {
-            **judged = Judged::new(source, Judge::new(Arc::clone(judged.judge.expectations())));
+            *judged = Judged::new(source, Judge::new(Arc::clone(judged.judge.expectations())));
             self.forget(source, level);
         }
     }
@@ -167,7 +172,7 @@ impl Judges {
         window: &WindowStatistics,
         now: Instant,
     ) {
-        let Some(judged) = &mut source_judge.judged else { return };
+        let Some(judged) = source_judge.judged() else { return };
         let (is_change, before, health) = match judged.judge(window) {
             Some(Change { before, health }) => (true, Some(before), health),
             None => (false, None, judged.judge.health().clone()),
@@ -217,6 +222,21 @@ impl Judges {
         unjudged.collect()
     }
 
+    /// Returns the time at which [`check_names`](Self::check_names) is due.
+    pub fn check_names_wake(&self) -> Option<Instant> {
+        self.check_names_at
+    }
+
+    /// Returns whether a source has new health since the last call of [`take_changed`](Self::take_changed).
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// Takes the new health of all sources.
+    pub fn take_changed(&mut self) -> Vec<Changed> {
+        std::mem::take(&mut self.changed)
+    }
+
     /// Returns the time at which the diagnostics are due; `None` if the diagnostics are not published. The caller
     /// ignores this time if no source has a judge.
     pub fn wake(&self, now: Instant) -> Option<Instant> {
@@ -236,12 +256,20 @@ impl Judges {
 impl SourceJudge {
     /// Sets the expectations from the source's own options. Call [`Judges::update`] next.
     pub fn expect(&mut self, own: Expectations) {
-        self.own = Some(Box::new(own));
+        match &mut self.0 {
+            Some(expected) => expected.own = Some(own),
+            None => self.0 = Some(Box::new(Expected { own: Some(own), judged: None })),
+        }
+    }
+
+    /// Returns the expectations from the source's own options.
+    pub fn own(&self) -> Option<&Expectations> {
+        self.0.as_ref()?.own.as_ref()
     }
 
     /// Returns the judge; `None` if the source has no expectations.
     pub fn judge(&self) -> Option<&Judge> {
-        Some(&self.judged.as_ref()?.judge)
+        Some(&self.0.as_ref()?.judged.as_ref()?.judge)
     }
 
     /// Returns the source's health for the diagnostics; `None` if the source has no expectations.
@@ -252,6 +280,17 @@ impl SourceJudge {
     /// Returns whether the conditions need the samples of the source as distributions.
     pub fn needs_distributions(&self) -> bool {
         self.judge().is_some_and(|judge| needs_distributions(judge.expectations()))
+    }
+
+    fn judged(&mut self) -> Option<&mut Judged> {
+        self.0.as_mut()?.judged.as_mut()
+    }
+
+    fn replace(&mut self, judged: Option<Judged>) {
+        let own = self.0.take().and_then(|expected| expected.own);
+        if own.is_some() || judged.is_some() {
+            self.0 = Some(Box::new(Expected { own, judged }));
+        }
     }
 }
 

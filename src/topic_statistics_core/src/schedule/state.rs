@@ -36,6 +36,9 @@ pub struct Schedule {
     /// Whether windows are logged as tables.
     logs_tables: bool,
     entries: Vec<Entry>,
+    /// The sources that are being created. They are in a separate list, because each of them needs a field that the
+    /// other entries do not need.
+    new_entries: Vec<NewEntry>,
     /// The totals of subscriptions that have ended; `None` if these totals are not kept.
     ended: Option<Vec<TopicTotals>>,
     /// For each publish period, the time at which its windows end next. All windows with the same period end together.
@@ -103,10 +106,7 @@ pub struct HandOut {
 
 /// A source, with the data that is needed when its windows end.
 struct Entry {
-    collector: Weak<dyn WindowedCollector>,
-    /// `None` while the source is being created. Such a source is enabled and disabled like other sources, but its
-    /// windows do not end yet.
-    source: Option<Weak<Source>>,
+    source: Weak<Source>,
     options: SourceOptions,
     /// The time at which the source's first window started, on the monotonic clock in nanoseconds. The first window has
     /// to last for at least one period.
@@ -114,6 +114,14 @@ struct Entry {
     /// The publisher of the source's windows; `None` if the windows are not published.
     publisher: Option<WindowPublisher>,
     judge: SourceJudge,
+}
+
+/// A source that is being created. The source is enabled and disabled like other sources, but its windows do not end
+/// yet.
+struct NewEntry {
+    collector: Weak<dyn WindowedCollector>,
+    /// The future entry of the source. Its field `source` is still empty.
+    entry: Entry,
 }
 
 /// The time at which the windows with one publish period end next.
@@ -146,6 +154,7 @@ impl Schedule {
             defaults,
             logs_tables,
             entries: vec![],
+            new_entries: vec![],
             ended: Some(vec![]),
             window_ends: vec![],
             outbox: Outbox::default(),
@@ -176,15 +185,15 @@ impl Schedule {
 
     /// Returns what the node's options expect of its sources.
     pub fn expectations(&self) -> &NodeExpectations {
-        &self.judges.node
+        self.judges.node()
     }
 
     /// Sets the conditions for a level. They apply to the node's sources whose own options have no expectations.
     pub fn set_conditions(&mut self, level: Level, conditions: Vec<Condition>) {
-        let node = self.judges.node.with(level, conditions);
+        let node = self.judges.node().with(level, conditions);
         self.judges.set_node(node);
         for entry in &mut self.entries {
-            if let Some(source) = entry.source() {
+            if let Some(source) = entry.source.upgrade() {
                 self.judges.update(&source, &mut entry.judge);
                 let needed = entry.needs_distributions(self.defaults.distributions);
                 source.collector.set_distributions(needed);
@@ -195,8 +204,8 @@ impl Schedule {
     /// Sets the expectations from a source's own options, which replace the node's expectations. Call this between
     /// [`add`](Self::add) and [`complete`](Self::complete).
     pub fn expect(&mut self, source: &Source, own: Expectations) {
-        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.is_new_of(&source.collector)) {
-            entry.judge.expect(own);
+        if let Some(new) = self.new_entries.iter_mut().find(|new| new.collects_by(&source.collector)) {
+            new.entry.judge.expect(own);
         }
     }
 
@@ -204,8 +213,8 @@ impl Schedule {
     /// not measure the condition's quantity. If several sources have the name in the condition, the condition applies
     /// only to sources of a kind that measures the quantity.
     pub fn check_measured(&self, conditions: &[Condition]) -> Result<(), String> {
-        let without_own = self.entries.iter().filter(|entry| entry.judge.own.is_none());
-        let sources: Vec<_> = without_own.filter_map(Entry::source).collect();
+        let without_own = self.entries.iter().filter(|entry| entry.judge.own().is_none());
+        let sources: Vec<_> = without_own.filter_map(|entry| entry.source.upgrade()).collect();
         for condition in conditions {
             let Some(metric) = needed(condition.quantity()) else { continue };
             let selected: Vec<_> = sources.iter().filter(|source| is_about(condition, source)).collect();
@@ -230,25 +239,25 @@ impl Schedule {
         now: Instant,
         clock: &dyn Clock,
     ) {
-        self.entries.push(Entry {
-            collector: Arc::downgrade(collector),
-            source: None,
+        let entry = Entry {
+            source: Weak::new(),
             options,
             first_started: None,
             publisher,
             judge: SourceJudge::default(),
-        });
+        };
+        self.new_entries.push(NewEntry { collector: Arc::downgrade(collector), entry });
         self.update(now, clock);
     }
 
     /// Completes the source whose collector was [added](Self::add). From now on, windows of the source end.
     pub fn complete(&mut self, source: &Arc<Source>, now: Instant) {
-        let Some(index) = self.entries.iter().position(|entry| entry.is_new_of(&source.collector)) else {
+        let Some(index) = self.new_entries.iter().position(|new| new.collects_by(&source.collector)) else {
             return;
         };
-        let mut entry = self.entries.remove(index);
+        let NewEntry { mut entry, .. } = self.new_entries.remove(index);
         self.judges.update(source, &mut entry.judge);
-        self.entries.push(Entry { source: Some(Arc::downgrade(source)), ..entry });
+        self.entries.push(Entry { source: Arc::downgrade(source), ..entry });
         if source.is_subscription() && source.collector.is_enabled() {
             self.check_publishers_by(now + Self::CHECK_TOGETHER);
         }
@@ -256,7 +265,7 @@ impl Schedule {
 
     /// Removes the collector of a source that could not be created. Such a source has no window and no totals.
     pub fn abandon(&mut self, collector: &Arc<dyn WindowedCollector>) {
-        self.entries.retain(|entry| !entry.is_new_of(collector));
+        self.new_entries.retain(|new| !new.collects_by(collector));
         collector.disable();
     }
 
@@ -283,7 +292,8 @@ impl Schedule {
         now: Instant,
         clock: &dyn Clock,
     ) {
-        for entry in self.entries.iter_mut().filter(|entry| entry.is_of(source)) {
+        let source = Arc::as_ptr(source);
+        for entry in self.entries.iter_mut().filter(|entry| entry.source.as_ptr() == source) {
             entry.options.state = state;
         }
         self.update(now, clock);
@@ -308,7 +318,7 @@ impl Schedule {
 
     /// Removes a source whose handle was dropped, and keeps its totals. Returns whether there is a new warning.
     pub fn remove(&mut self, source: &Source) -> bool {
-        self.entries.retain(|entry| !entry.is_of(source));
+        self.entries.retain(|entry| !std::ptr::eq(entry.source.as_ptr(), source));
         source.collector.disable(); // a change of the options may have enabled the source after its handle was dropped
         let (Some(ended), Some(totals)) = (&mut self.ended, source.totals()) else { return false };
         add_up(ended, totals);
@@ -330,14 +340,17 @@ impl Schedule {
 
     /// Returns the totals of each subscription, and the totals of ended subscriptions.
     pub fn totals(&self) -> Vec<TopicTotals> {
-        let live = self.entries.iter().filter_map(Entry::source);
+        let live = self.entries.iter().filter_map(|entry| entry.source.upgrade());
         live.filter_map(|source| source.totals()).chain(self.ended.iter().flatten().cloned()).collect()
     }
 
     /// Disables all sources permanently. Finished windows are still published, but current windows are not.
     pub fn close(&mut self) {
         self.is_closed = true;
-        for collector in self.entries.iter().filter_map(|entry| entry.collector.upgrade()) {
+        for source in self.entries.iter().filter_map(|entry| entry.source.upgrade()) {
+            source.collector.disable();
+        }
+        for collector in self.new_entries.iter().filter_map(|new| new.collector.upgrade()) {
             collector.disable();
         }
     }
@@ -370,15 +383,16 @@ impl Schedule {
         if !std::mem::take(&mut self.has_handed_out) {
             self.end_windows(now, clock);
         }
-        let sources = || self.entries.iter().filter_map(Entry::source).collect();
+        let sources = || self.entries.iter().filter_map(|entry| entry.source.upgrade()).collect();
         self.warnings.extend(self.judges.check_names(sources, now));
         let has_hand_out = !(self.finished.is_empty() && self.tables.is_empty() && self.warnings.is_empty());
-        if has_hand_out || !self.judges.changed.is_empty() {
+        if has_hand_out || self.judges.has_changed() {
             self.has_handed_out = true;
             return Action::HandOut(self.take_hand_out());
         }
         if self.check_publishers_at.take_if(|at| *at <= now).is_some() {
-            return Action::CheckPublishers(self.entries.iter().filter_map(Entry::source).collect());
+            let sources = self.entries.iter().filter_map(|entry| entry.source.upgrade());
+            return Action::CheckPublishers(sources.collect());
         }
         // If publishing takes longer than the time between two diagnostics, diagnostics are always due. So after health
         // was published, the waiting messages are published next.
@@ -411,7 +425,7 @@ impl Schedule {
             self.loss_events.wake(),
             self.outbox.wake(now),
             self.judges.wake(now).filter(|_| self.has_judges()),
-            self.judges.check_names_at,
+            self.judges.check_names_wake(),
         ];
         ends.chain(others.into_iter().flatten()).min()
     }
@@ -424,7 +438,7 @@ impl Schedule {
     /// Returns the health of all enabled sources that have a judge.
     fn diagnose(&self) -> Vec<Diagnosed> {
         let diagnosed = self.entries.iter().filter_map(|entry| {
-            let source = entry.source().filter(|source| source.collector.is_enabled())?;
+            let source = entry.source.upgrade().filter(|source| source.collector.is_enabled())?;
             entry.judge.diagnose(&source)
         });
         diagnosed.collect()
@@ -433,7 +447,7 @@ impl Schedule {
     fn take_hand_out(&mut self) -> HandOut {
         HandOut {
             finished: std::mem::take(&mut self.finished),
-            changed: std::mem::take(&mut self.judges.changed),
+            changed: self.judges.take_changed(),
             tables: std::mem::take(&mut self.tables),
             warnings: std::mem::take(&mut self.warnings),
         }
@@ -445,11 +459,15 @@ impl Schedule {
         if self.is_closed {
             return;
         }
-        self.entries.retain(Entry::is_alive);
+        self.entries.retain(|entry| entry.source.strong_count() > 0);
+        self.new_entries.retain(|new| new.collector.strong_count() > 0);
         let (mut periods, mut is_new) = (vec![], false);
-        for entry in &mut self.entries {
-            let Some(collector) = entry.collector.upgrade() else { continue };
-            let source = entry.source();
+        let collector_of = |entry: &Entry| Some(Arc::clone(&entry.source.upgrade()?.collector));
+        let created = self.entries.iter_mut().map(|entry| (collector_of(entry), entry));
+        let new = self.new_entries.iter_mut().map(|new| (new.collector.upgrade(), &mut new.entry));
+        for (collector, entry) in created.chain(new) {
+            let Some(collector) = collector else { continue };
+            let source = entry.source.upgrade();
             let needed = entry.needs_distributions(self.defaults.distributions);
             collector.set_distributions(needed);
             if !entry.options.state.is_enabled(self.defaults.enabled) {
@@ -506,7 +524,7 @@ impl Schedule {
         if !self.failures.is_empty() && self.warned.may_report_failures(now) {
             self.warnings.extend(self.failures.take());
         }
-        self.entries.retain(Entry::is_alive);
+        self.entries.retain(|entry| entry.source.strong_count() > 0);
     }
 
     /// Ends the windows with this publish period.
@@ -519,7 +537,6 @@ impl Schedule {
             if entry.options.publish_period.unwrap_or(self.defaults.publish_period) != period {
                 continue;
             }
-            let Some(source) = entry.source() else { continue };
             // If the first window of a source is shorter than a period now, it does not end now, but at the next end of
             // windows.
             let is_too_short = |started| duration(clock.monotonic() - started) < period;
@@ -527,6 +544,7 @@ impl Schedule {
                 continue;
             }
             entry.first_started = None;
+            let Some(source) = entry.source.upgrade() else { continue };
             let Some(window) = source.collector.end_window(clock) else { continue };
             let statistics = Arc::new(window.statistics);
             source.add_distributions(&statistics);
@@ -565,28 +583,17 @@ impl Schedule {
 }
 
 impl Entry {
-    /// Returns the source; `None` if it is being created, or was dropped.
-    fn source(&self) -> Option<Arc<Source>> {
-        self.source.as_ref()?.upgrade()
-    }
-
-    fn is_of(&self, source: &Source) -> bool {
-        self.source.as_ref().is_some_and(|own| std::ptr::eq(own.as_ptr(), source))
-    }
-
-    /// Returns whether this is the entry of a source that is being created, and is collected by `collector`.
-    fn is_new_of(&self, collector: &Arc<dyn WindowedCollector>) -> bool {
-        self.source.is_none() && std::ptr::addr_eq(self.collector.as_ptr(), Arc::as_ptr(collector))
-    }
-
-    fn is_alive(&self) -> bool {
-        self.source.as_ref().map_or(self.collector.strong_count(), Weak::strong_count) > 0
-    }
-
     /// Returns whether the source needs distributions: because of its own or the node's options, or because a condition
     /// is about a percentile.
     fn needs_distributions(&self, of_node: bool) -> bool {
         self.options.distributions.unwrap_or(of_node) || self.judge.needs_distributions()
+    }
+}
+
+impl NewEntry {
+    /// Returns whether this is the entry of `collector`.
+    fn collects_by(&self, collector: &Arc<dyn WindowedCollector>) -> bool {
+        std::ptr::addr_eq(self.collector.as_ptr(), Arc::as_ptr(collector))
     }
 }
 

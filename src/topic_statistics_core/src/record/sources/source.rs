@@ -32,8 +32,6 @@ pub struct Source {
     pub collector: Arc<dyn WindowedCollector>,
     /// `None` if the source has no topic and no service: a stopwatch, a counter or a timer.
     endpoint: Option<Box<dyn Endpoint>>,
-    /// The topic or service name as it is written in the node's code; `None` for a subscription.
-    given: Option<Box<str>>,
     finished: Mutex<Finished>,
     /// The channel to the watchers; empty before the first one, because a channel takes more memory than the rest.
     watched: OnceLock<watch::Sender<Option<Arc<WindowStatistics>>>>,
@@ -67,6 +65,11 @@ pub trait Endpoint: Send + Sync {
     /// Returns the resolved name of the topic or the service.
     fn topic(&self) -> &str;
 
+    /// Returns the topic or service name as it is written in the node's code; `None` for a subscription.
+    fn given(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns the publishers that the last check found to be incompatible.
     fn incompatible(&self) -> Vec<IncompatiblePublisher> {
         vec![]
@@ -82,10 +85,26 @@ pub trait Endpoint: Send + Sync {
     }
 }
 
-/// The endpoint of every source except a subscription, or of a subscription whose publishers are not checked.
+/// The endpoint of a subscription whose publishers are not checked.
 impl Endpoint for String {
     fn topic(&self) -> &str {
         self
+    }
+}
+
+/// The endpoint of a publisher (its topic), or of a service or a client (its service).
+struct NamedEndpoint {
+    topic: String,
+    given: String,
+}
+
+impl Endpoint for NamedEndpoint {
+    fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    fn given(&self) -> Option<&str> {
+        Some(&self.given)
     }
 }
 
@@ -169,7 +188,6 @@ impl Source {
             name: name.into(),
             collector,
             endpoint,
-            given: None,
             finished: Mutex::default(),
             watched: OnceLock::new(),
             is_retired: AtomicBool::new(false),
@@ -180,8 +198,7 @@ impl Source {
 
     /// Turns this source into that of a publisher of the topic `topic`, or of a service or client of this name.
     pub fn of_topic(mut self, topic: String, given: &str) -> Self {
-        self.endpoint = Some(Box::new(topic));
-        self.given = Some(given.into());
+        self.endpoint = Some(Box::new(NamedEndpoint { topic, given: given.to_owned() }));
         self
     }
 
@@ -241,7 +258,8 @@ impl Source {
     /// Returns the names that a condition can use to select this source.
     pub fn names(&self) -> Names<'_> {
         let topic = self.endpoint.as_deref().map(Endpoint::topic);
-        let given = self.given.as_deref().or_else(|| self.collector.given_topic());
+        let given =
+            self.endpoint.as_deref().and_then(Endpoint::given).or_else(|| self.collector.given_topic());
         Names { source: &self.name, plain_source: self.name.plain(), topic, given }
     }
 
@@ -261,7 +279,7 @@ impl Source {
     }
 
     fn subscription(&self) -> Option<&dyn Endpoint> {
-        self.endpoint.as_deref().filter(|_| self.given.is_none())
+        self.endpoint.as_deref().filter(|endpoint| endpoint.given().is_none())
     }
 
     /// Returns the totals of a subscription; `None` for other sources.

@@ -323,18 +323,18 @@ fn the_totals_of_ended_subscriptions_are_kept_up_to_a_bound() {
 #[test]
 fn what_is_dropped_without_a_word_leaves_the_lists() {
     let mut rig = Rig::new();
-    let length = |rig: &Rig| rig.schedule.entries.len();
+    let lengths = |rig: &Rig| [rig.schedule.entries.len(), rig.schedule.new_entries.len()];
     let (kept, _) = rig.add("kept", StatisticsState::NodeDefault);
     drop(rig.add("dropped", StatisticsState::NodeDefault));
     let (new, _) = stopwatch("new");
     rig.begin(&new, SourceOptions::default(), None);
     drop(new);
-    assert_eq!(length(&rig), 2, "the drop is noticed at the next change");
+    assert_eq!(lengths(&rig), [1, 1], "the drop is noticed at the next change");
     rig.change_defaults(|defaults| defaults.enabled = true);
-    assert_eq!(length(&rig), 1);
+    assert_eq!(lengths(&rig), [1, 0]);
     drop(kept);
     rig.windows(SECOND);
-    assert_eq!(length(&rig), 0, "the drop is noticed at the end of a window");
+    assert_eq!(lengths(&rig), [0, 0], "the drop is noticed at the end of a window");
 }
 
 #[test]
