@@ -58,7 +58,7 @@ pub fn lines(row: &Row, chosen: Option<Metric>, now: Instant, width: usize) -> V
         let title = if index == 0 { "callbacks" } else { "" };
         lines.push(Line::raw(start_of(&format!("{title:12}{}", name(callback)), width)));
     }
-    lines.push(field("last minute", format!(" {}", sparkline(&row.history, now, width.saturating_sub(13)))));
+    lines.push(field("last minute", sparkline(&row.history, now, width.saturating_sub(13))));
     if let Some(metric) = chosen {
         let distribution = row.last_minute.distribution(metric, now);
         lines.push(Line::raw(""));

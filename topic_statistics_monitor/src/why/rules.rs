@@ -427,7 +427,8 @@ impl<'a> Rules<'a> {
     fn fewer_received(&mut self) {
         for ((node, topic), received) in &self.snapshot.received {
             let of_topic = self.snapshot.received.iter().filter(|((_, other), _)| other == topic);
-            let best = of_topic.max_by(|(_, one), (_, other)| one.rate().total_cmp(&other.rate()));
+            // Of equal rates, the first one.
+            let best = of_topic.rev().max_by(|(_, one), (_, other)| one.rate().total_cmp(&other.rate()));
             let Some(((neighbour, _), best)) = best else { continue };
             let is_in_pair = self.found.iter().any(|finding| {
                 matches!(finding.kind, Kind::Qos | Kind::Type)

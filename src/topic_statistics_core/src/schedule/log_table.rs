@@ -11,7 +11,7 @@ use crate::{escape::Escaped, metric::Metric, summary::Summary, window::WindowSta
 /// distribution, the table has a column for the 99th percentile. Below the row of an executor are lines about its
 /// threads and callbacks. The table starts with a title on a separate line, because the log puts a prefix before the
 /// first line.
-pub(super) fn render(length: Duration, windows: &[(&str, &WindowStatistics)]) -> String {
+pub fn render(length: Duration, windows: &[(&str, &WindowStatistics)]) -> String {
     let row = |(name, window): &(&str, &'_ WindowStatistics)| {
         let shown = window.metrics.iter().find(|(_, summary)| summary.sample_count > 0);
         let shown = shown.or(window.metrics.first()).copied();

@@ -47,10 +47,8 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
     let window = window::Window::from_nanoseconds(0, 1_000_000_000);
     let statistics =
         |metric| WindowStatistics::new(window, Duration::from_secs(1), 1, vec![(metric, Summary::default())]);
-    let rows = [
-        log_table::Row::new(source, &statistics(Metric::MessageAge)),
-        log_table::Row::new(other, &statistics(Metric::Duration)),
-    ];
+    let windows = [statistics(Metric::MessageAge), statistics(Metric::Duration)];
+    let rows = [(source, &windows[0]), (other, &windows[1])];
     has_lines(&log_table::render(Duration::from_secs(1), &rows), 4, "the table in the log");
 
     let reasons = vec![
