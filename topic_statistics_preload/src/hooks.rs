@@ -119,7 +119,7 @@ export! {
     }
 
     fn rmw_destroy_service(node: *mut Node, service: *mut Endpoint) -> Ret {
-        let _panic = protect(|| forget(&SERVICES, service.addr()));
+        let _panic = protect(|| drop(forget(&SERVICES, service.addr())));
         call!(rmw_destroy_service(node, service))
     }
 
@@ -133,7 +133,7 @@ export! {
     }
 
     fn rmw_destroy_client(node: *mut Node, client: *mut Endpoint) -> Ret {
-        let _panic = protect(|| forget(&CLIENTS, client.addr()));
+        let _panic = protect(|| drop(forget(&CLIENTS, client.addr())));
         call!(rmw_destroy_client(node, client))
     }
 

@@ -2,7 +2,7 @@
 
 //! Reads the options from environment variables.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use topic_statistics_core::{metric::names, pattern::Namespace, Metric, SourceKind};
 
@@ -110,17 +110,23 @@ impl Options {
     ///
     /// The error names the invalid variable, its value and the expected values.
     pub fn read(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Self, String> {
+        let text = |text: OsString| text.to_string_lossy().into_owned();
+        let variables = variables.into_iter().map(|(name, value)| (text(name), text(value)));
+        let mut variables: BTreeMap<_, _> =
+            variables.filter(|(name, _)| name.starts_with("TOPIC_STATISTICS_")).collect();
         let mut options = Self::default();
-        for (name, value) in variables {
-            let [name, value] = [&name, &value].map(|text| text.to_string_lossy());
-            if let Some((_, set)) = VARIABLES.iter().find(|(known, _)| *known == name) {
+        for (name, set) in VARIABLES {
+            if let Some(value) = variables.remove(name) {
                 set(&mut options, &value).map_err(|expected| format!("{name} is {value:?}: {expected}"))?;
-            } else if name.starts_with("TOPIC_STATISTICS_") {
-                let known = VARIABLES.map(|(name, _)| name).join(", ");
-                return Err(format!("{name} is unknown: some of {known} are expected"));
             }
         }
-        Ok(options)
+        match variables.keys().next() {
+            None => Ok(options),
+            Some(other) => {
+                let known = VARIABLES.map(|(name, _)| name).join(", ");
+                Err(format!("{other} is unknown: some of {known} are expected"))
+            }
+        }
     }
 
     /// Returns whether a topic or service is measured. `is_lifecycle`: the topic or service belongs to the interface of

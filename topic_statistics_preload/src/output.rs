@@ -135,6 +135,13 @@ struct State {
     judged: Vec<Weak<Source>>,
 }
 
+impl Drop for State {
+    /// Leaks the publishers that are left: their node may have ended.
+    fn drop(&mut self) {
+        self.publishers.drain(..).for_each(std::mem::forget);
+    }
+}
+
 /// A publisher on a node that lives. Dropping it destroys it.
 struct Publisher {
     content: Content,

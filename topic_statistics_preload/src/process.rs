@@ -44,6 +44,7 @@ use crate::{
     log::{line, Lines},
     options::{has_lifecycle_name, is_hidden, Options},
     output::{Content, NodeHandle, NodeState, Output, OutputTopic},
+    real,
     services::{Client, Service},
     stamp::{is_of_lifecycle, MessageType, Stamp},
     table::{Table, BOUND},
@@ -201,6 +202,9 @@ impl Process {
         if unsafe { libc::atexit(at_exit) } != 0 {
             return Err("atexit is refused".to_owned());
         }
+        // These functions are looked up here, because the search takes the dynamic linker's lock, and the outputs are
+        // locked when the functions are called.
+        let _found = (real::rmw_create_publisher(), real::rmw_publish(), real::rmw_destroy_publisher());
         scheduler.start(|_| None).map_err(|error| format!("a thread cannot be started: {error}"))?;
         if options.has_hops {
             cause::enable();
