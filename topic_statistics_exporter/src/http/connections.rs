@@ -129,7 +129,7 @@ mod tests {
         for closed in 2..902 {
             assert_eq!(table.accept("192.0.2.7", false), Room::Close(closed));
         }
-        // Connections from other addresses also close a connection of 192.0.2.7.
+        // To accept a connection from another address, the table also closes a connection of 192.0.2.7.
         for (address, closed) in [("192.0.2.1", 902), ("2001:db8::1", 903), ("2001:db8::ffff", 904)] {
             assert_eq!(table.accept(address, true), Room::Close(closed));
         }

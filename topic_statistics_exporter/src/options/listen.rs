@@ -19,10 +19,10 @@ impl Listen {
     /// Returns the possible addresses, in order of preference. If the host is a name, this function resolves the name.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         // On Linux, a socket that is bound to [::] also accepts IPv4 connections.
-        let all = match TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
-            _ if !self.0.starts_with(':') => "",
-            Ok(_) => "[::]",
-            Err(_) => "0.0.0.0",
+        let all = match self.0.starts_with(':') {
+            false => "",
+            true if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() => "[::]",
+            true => "0.0.0.0",
         };
         let mut addresses: Vec<_> = format!("{all}{}", self.0).to_socket_addrs()?.collect();
         // IPv4 comes first, because scrapers are configured with 127.0.0.1 more often than with ::1.
@@ -40,7 +40,8 @@ impl FromStr for Listen {
             Some(address) => address.parse::<Ipv6Addr>().is_ok(),
             None => host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)),
         };
-        (is_right && port.parse::<u16>().is_ok()).then(|| Self(text.to_owned())).ok_or(Self::RIGHT)
+        let port = port.parse::<u16>().ok().filter(|_| is_right).ok_or(Self::RIGHT)?;
+        Ok(Self(format!("{host}:{port}")))
     }
 }
 
