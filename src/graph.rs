@@ -344,7 +344,11 @@ mod tests {
             assert_eq!(reasons("std_msgs/msg/String")[0], other_type, "{}", middleware.transport.name);
         }
         let incompatible = request.incompatible(vec![publisher("std_msgs/msg/String", qos())], false);
-        assert_eq!((&*incompatible[0].node, &*incompatible[0].topic), ("/robot/driver", "/imu"));
+        assert_eq!(
+            incompatible[0].to_string(),
+            "Nothing is received from /robot/driver on /imu: it publishes std_msgs/msg/String, and this subscription \
+             is of sensor_msgs/msg/Imu; one of them has the wrong topic or type"
+        );
     }
 
     #[test]

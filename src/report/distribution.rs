@@ -79,4 +79,13 @@ mod tests {
         assert!((0.84..=1.0).contains(&message.p50), "the sample of rank 4 is 1: {}", message.p50);
         assert!(message.p90.is_nan() && message.p99.is_nan() && message.p99_9.is_nan(), "too few samples");
     }
+
+    #[test]
+    fn without_samples_of_a_sign_there_are_no_counts() {
+        let mut distribution = Distribution::default();
+        assert!(distribution.accept(-1.5));
+        let message = message("/n:call", Metric::Duration, Window::from_nanoseconds(0, 1), &distribution);
+        assert_eq!((message.positive_offset, &message.positive_counts[..]), (0, &[][..]));
+        assert_eq!(message.negative_counts, [1]);
+    }
 }

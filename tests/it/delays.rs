@@ -15,7 +15,7 @@ fn is_delayed(milliseconds: f64) -> bool {
 fn the_parts_of_a_delay_show_its_cause() {
     let lacks_reception = middleware::lacks_reception_timestamps("the parts of a delay");
     let (executor, node, statistics) = measured("delayed", every(100).metrics(Metric::OF_SUBSCRIPTIONS));
-    // The message with this number has a slow callback.
+    // The callback of the message with the acceleration 1 is slow.
     let slow = |message: Imu| {
         if message.linear_acceleration.x == 1.0 {
             thread::sleep(DELAY);

@@ -151,6 +151,8 @@ fn without_introspection_a_type_has_all_metrics_but_ages() {
     wait_for("all messages in windows", || windows.total(Metric::CallbackDuration) == 10);
     let ages = [Metric::SourceToCallback, Metric::MessageAge, Metric::HeaderToSource];
     assert_eq!(ages.map(|metric| windows.total(metric)), [10, 0, 0]);
-    let is_unstamped = |window: &Arc<WindowStatistics>| window.unstamped;
-    assert!(!windows.0.lock().unwrap().iter().any(is_unstamped), "stamps are unknown, not missing");
+    for window in windows.0.lock().unwrap().iter() {
+        assert!(!window.unstamped, "stamps are unknown, not missing");
+        assert!(ages.iter().all(|metric| window.get(*metric).is_some()), "{window:?}");
+    }
 }

@@ -110,7 +110,8 @@ fn events_report_new_losses_and_other_reports_the_totals() {
     assert!(totals.bytes.is_some_and(|bytes| bytes > 300 * totals.received), "{totals:?}");
     assert_eq!(find("/lossy:/number")["received"], COUNT - 1);
     let not_measured = find("/lossy:/unknown");
-    assert!(["bytes", "lost", "rate"].iter().all(|figure| not_measured[figure].is_null()), "{not_measured}");
+    let unknown_figures = ["bytes", "lost", "out_of_order", "rate"];
+    assert!(unknown_figures.iter().all(|figure| not_measured[figure].is_null()), "{not_measured}");
     assert_eq!(blocked.load(Ordering::Relaxed), 1, "the executor was blocked all the time");
 
     // The service and the file also report subscriptions that have ended.

@@ -74,6 +74,7 @@ fn ages_on_simulated_time_are_exact_in_every_report() {
     assert_eq!(merged(&windows), own);
     assert_eq!(windows.total(Metric::HeaderToCallback), 200);
     assert_eq!(windows.total(Metric::HeaderToSource), 0, "the two times are from different clocks");
+    assert!(windows.0.lock().unwrap().iter().all(|window| window.get(Metric::HeaderToSource).is_some()));
     assert!(windows.total(Metric::SourceToCallback) > 200, "both times are from the system clock");
     wait_for("the end of the error", || measured.statistics().health().borrow().level == Level::Ok);
     let stop = SystemTime::from(windows.0.lock().unwrap()[0].window.stop);
@@ -92,6 +93,8 @@ fn ages_on_simulated_time_are_exact_in_every_report() {
         assert_eq!((message.unit.as_str(), message.count, message.scale), ("ms", ages.count(), ages.scale()));
         assert_eq!((message.positive_offset, message.positive_counts), ages.positive_counts());
         assert_eq!((message.minimum, message.maximum), (ages.minimum(), ages.maximum()));
+        let quantiles = [message.p50, message.p90, message.p99, message.p99_9].map(f64::to_bits);
+        assert_eq!(quantiles, [0.5, 0.9, 0.99, 0.999].map(|share| ages.quantile(share).to_bits()));
     }
 
     assert_eq!(statistics.totals()[0].distribution(Metric::MessageAge), Some(&own));

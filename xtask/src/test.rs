@@ -157,8 +157,9 @@ fn nextest(environment: &Environment, project: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Returns the jobs that run beside the tests: examples in the documentation and, if all tests run, the tests of the
-/// other workspaces, the instructions of a message in optimised code, the models, and a million simulated windows.
+/// Returns the jobs that run beside the tests. The examples in the documentation always run. With `--all`, these run
+/// too: the tests of the other workspaces, the count of the instructions of a message, the models, and a million
+/// simulated windows.
 fn others(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
     let job = |name: &str, directory: &str, mut command: Command, arguments: &[&str]| -> Job {
         let locked = selection.locked.then_some("--locked");

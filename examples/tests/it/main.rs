@@ -85,15 +85,17 @@ fn programs_publish_statistics_and_exit_with_0() {
     // std_msgs/String has no header.
     assert!(windows_of(&reader.metrics, "/listener:/chatter", "message_age").all(|age| age.count() == 0.0));
     let (_, (_, log)) = &processes[3];
+    let is_error = |line: &String| ["[ERROR]", "[FATAL]", "panicked"].iter().any(|mark| line.contains(mark));
     wait_for("row of the table", || {
-        log.recv_timeout(LIMIT).unwrap().starts_with("/car/bridge:get_lidar_data/rear ")
+        let line = log.recv_timeout(LIMIT).unwrap();
+        assert!(!is_error(&line), "{line}");
+        line.starts_with("/car/bridge:get_lidar_data/rear ")
     });
 
     for (name, (process, log)) in &mut processes {
         process.signal("TERM");
         assert_eq!(process.wait().code(), Some(0), "{name}");
-        let errors: Vec<String> =
-            log.iter().filter(|line| line.contains("[ERROR]") || line.contains("[FATAL]")).collect();
+        let errors: Vec<String> = log.iter().filter(is_error).collect();
         assert!(errors.is_empty(), "{name}: {errors:#?}");
     }
     drop(processes);

@@ -2,13 +2,11 @@
 /* Shifts the clocks of a process. It is preloaded into the process (LD_PRELOAD). A test changes the shift while the
  * process runs.
  *
- * CLOCK_SHIFT names a file of four int64 in the machine's byte order. The file is mapped shared. So every process that
+ * CLOCK_SHIFT names a file of two int64 in the machine's byte order. The file is mapped shared. So every process that
  * maps the file sees a change at once, without a system call:
  *
  *   [0]  nanoseconds that are added to CLOCK_REALTIME and related clocks: a step of the system clock
  *   [1]  nanoseconds that are added to CLOCK_BOOTTIME: together with the same value in [0], a suspend
- *   [2]  parts per million by which these clocks and CLOCK_MONOTONIC run fast: a slew by NTP
- *   [3]  the reading of CLOCK_MONOTONIC at which the slew starts
  *
  * A wait until a time of a shifted clock ends as on a machine whose clock was shifted before the wait. This
  * also applies to the futexes of Rust's std, which are system calls by libc's function syscall().
@@ -30,7 +28,7 @@
 
 #define SECOND 1000000000LL
 
-static const int64_t no_shift[4];
+static const int64_t no_shift[2];
 static const volatile int64_t *shift = no_shift;
 
 __attribute__((constructor)) static void map_shift(void)
@@ -67,30 +65,18 @@ static void add(struct timespec *time, int64_t nanoseconds)
 /* Returns the nanoseconds that are added to a clock at present. */
 static int64_t shift_of(clockid_t clock)
 {
-    int64_t step = 0;
     switch (clock) {
     case CLOCK_REALTIME:
     case CLOCK_REALTIME_COARSE:
     case CLOCK_REALTIME_ALARM:
     case CLOCK_TAI:
-        step = shift[0];
-        break;
+        return shift[0];
     case CLOCK_BOOTTIME:
     case CLOCK_BOOTTIME_ALARM:
-        step = shift[1];
-        break;
-    case CLOCK_MONOTONIC:
-    case CLOCK_MONOTONIC_COARSE:
-        break;
-    default: /* CLOCK_MONOTONIC_RAW is not slewed. CPU times are not shifted. */
+        return shift[1];
+    default:
         return 0;
     }
-    if (shift[2]) {
-        struct timespec now;
-        next_clock_gettime(CLOCK_MONOTONIC, &now);
-        step += (now.tv_sec * SECOND + now.tv_nsec - shift[3]) * shift[2] / 1000000;
-    }
-    return step;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *time)

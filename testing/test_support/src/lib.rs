@@ -395,7 +395,7 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
         assert!(started.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
-        // The condition may hold a lock that other threads need.
+        // While the condition is checked, it may hold a lock that other threads need.
         std::thread::sleep(Duration::from_millis(10));
     }
 }

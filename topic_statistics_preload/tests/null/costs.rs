@@ -40,8 +40,8 @@ fn messages_calls_and_requests_allocate_nothing() {
 
 #[test]
 fn memory_of_endpoints_and_of_what_waits_is_bounded() {
-    // The first endpoints fill lists with a bound, such as the schedule's lists. `mallinfo2().h` is uordblks: the
-    // allocated bytes. A leak of 10,000 endpoints takes at least 24 bytes for each. Unpublished windows take 30 kB.
+    // The first endpoints fill lists with a bound, such as the schedule's lists. The script's field `h` of mallinfo2
+    // is `uordblks`: the allocated bytes. A leak of 10,000 endpoints takes at least 24 bytes for each. Unpublished windows take 30 kB.
     let script = "
 class Mallinfo(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in 'abcdefghij']

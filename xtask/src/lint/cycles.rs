@@ -3,8 +3,7 @@
 //! Cycles between the modules of a crate, and imports that violate the order in the documentation of a folder. (`cargo
 //! modules --acyclic` knows no order, and compiles rust-analyzer first.)
 //!
-//! The child modules of each folder, each with everything below it, are the nodes of a graph. The graph must have no
-//! cycles. A path in the code is a dependency on the module that the path names. The folder's own file, which exports
+//! Each folder has its own graph, which must have no cycles. A node is a child module with all modules below it. A path in the code is a dependency on the module that the path names. The folder's own file, which exports
 //! names, is no node: using an exported name is a dependency on the module that defines it. Tests are exempt.
 
 use std::{

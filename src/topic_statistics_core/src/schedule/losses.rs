@@ -247,4 +247,16 @@ mod tests {
             drop(short);
         }
     }
+
+    #[test]
+    fn ended_subscriptions_of_a_topic_are_one_entry() {
+        let start = Instant::now();
+        let mut events = LossEvents::new("/node".to_owned(), 1.0);
+        for count in 1..=20 {
+            let (short, lost) = subscribe(&mut events, "/tf", start);
+            lost.0.store(count, Ordering::Relaxed);
+            drop(short);
+        }
+        assert_eq!(topics(events.remaining(start)), [("/tf".to_owned(), 210)]);
+    }
 }

@@ -574,9 +574,9 @@ impl Schedule {
                 }
             }
         }
-        let ended = self.finished[first..].iter();
-        let rows: Vec<_> = ended.map(|(source, window)| (&*source.name, &**window)).collect();
-        if self.logs_tables && !rows.is_empty() {
+        let ended = &self.finished[first..];
+        if self.logs_tables && !ended.is_empty() {
+            let rows: Vec<_> = ended.iter().map(|(source, window)| (&*source.name, &**window)).collect();
             self.tables.push(log_table::render(period, &rows));
         }
     }

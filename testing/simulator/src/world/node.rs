@@ -157,8 +157,8 @@ impl World {
         limits.sort_by_key(|(level, _)| *level == Level::Warn);
         Wanted {
             limits,
-            raise_after: self.random.u32(1..=2),
-            clear_after: self.random.u32(1..=3),
+            raise_after: self.random.u32(1..=4),
+            clear_after: self.random.u32(1..=4),
             stale_after: (self.random.u32(..4) == 0).then(|| self.random.i64(100 * MS..10 * S)),
             silence: if self.random.u32(..4) == 0 { Silence::Error } else { Silence::Stale },
         }

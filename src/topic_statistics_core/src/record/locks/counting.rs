@@ -91,8 +91,11 @@ impl<S: CountUnrecorded> CountingLock<S> {
     /// preempted while it made a sample.
     pub(crate) fn await_begun_samples(&self) -> bool {
         (0..Self::WAITS).any(|_| {
-            std::hint::spin_loop();
-            !self.has_begun_samples()
+            let is_over = !self.has_begun_samples();
+            if !is_over {
+                std::hint::spin_loop();
+            }
+            is_over
         })
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state matrix: tests each quantity and each figure with each operator, in windows with each reason why a value
-//! may be unknown.
+//! The state matrix: tests each quantity and each figure. For each reason why a value may be unknown, there is one
+//! window.
 
 use super::*;
 use crate::{

@@ -24,7 +24,7 @@ struct Rig {
 struct Recorded {
     /// The time at which the callback of the message started.
     callback: i64,
-    /// The time after the message was recorded.
+    /// The reading of the clock directly after the message was recorded.
     returned: i64,
     /// Whether the thread got the lock when it recorded the message.
     is_direct: bool,
