@@ -74,6 +74,11 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
+    /// Returns whether the messages are CDR. Of other messages, only the length is measured.
+    pub(crate) fn is_cdr(&self) -> bool {
+        self.layout.is_some()
+    }
+
     /// Reads the beginning of the data of a message. `length` is their length in the file.
     pub(crate) fn data(&self, bytes: &mut impl Bytes, length: u64) -> Data {
         match &self.layout {

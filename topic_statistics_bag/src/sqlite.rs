@@ -292,7 +292,7 @@ impl Reader<'_, '_> {
                 }
             }
             let size: Option<u64> = row.get(3)?;
-            let (Some(length), Some(topic)) = (size, self.topics.get(&topic)) else {
+            let Some(length) = size else {
                 self.invalid_data += 1;
                 continue;
             };
@@ -300,12 +300,17 @@ impl Reader<'_, '_> {
                 self.invalid_time += 1;
                 continue;
             }
+            let Some(topic) = self.topics.get(&topic) else {
+                self.invalid_data += 1;
+                continue;
+            };
             let Some(topic) = topic else {
                 self.feed.see(time);
                 continue;
             };
             let Data { size, header } = match row.get_ref(4)? {
                 ValueRef::Blob(mut data) => topic.data(&mut data, length),
+                _ if !topic.is_cdr() => Data::of_length(length),
                 _ => topic
                     .data(&mut self.connection.blob_open("main", "messages", "data", rowid, true)?, length),
             };

@@ -151,6 +151,10 @@ impl<'a> Parser<'a> {
     fn kind(&mut self) -> Option<(Kind, Shape)> {
         if self.accept("sequence") {
             self.expect("<")?;
+            // A sequence of sequences is not valid. Without this check, a definition could overflow the stack.
+            if self.peek() == Some("sequence") {
+                return None;
+            }
             let (kind, shape) = self.kind()?;
             if self.accept(",") {
                 self.next()?;

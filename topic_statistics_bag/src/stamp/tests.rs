@@ -170,3 +170,10 @@ fn a_message_that_claims_much_ends_soon() {
     let claims = [&[0, 1, 0, 0][..], &u32::MAX.to_le_bytes()].concat();
     assert_eq!(read(&layout, &claims), None);
 }
+
+/// The parser must not call itself for each of a million sequences: its thread has a stack of 2 MiB.
+#[test]
+fn nested_sequences_are_refused() {
+    let definition = format!("module p {{ struct T {{ {}", "sequence<".repeat(1 << 20));
+    assert_eq!(HeaderStamp::find("p/msg/T", "ros2idl", &definition), HeaderStamp::Unknown);
+}
