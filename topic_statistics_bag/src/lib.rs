@@ -2,7 +2,30 @@
 
 //! Topic statistics of recordings. This crate reads ROS 2 bags without ROS, and computes the same statistics as for a
 //! live subscription, for one window after another. The collectors of [`topic_statistics_core`] compute all figures.
-//! `docs/bags.md` has an example.
+//!
+//! ```no_run
+//! use std::ops::ControlFlow;
+//! use topic_statistics_bag::{Bag, ReadOptions, TopicWindow, Visitor};
+//!
+//! struct Print;
+//!
+//! impl Visitor for Print {
+//!     fn window(&mut self, window: &TopicWindow<'_>) -> ControlFlow<()> {
+//!         println!("{} {:.1} Hz", window.topic.name(), window.statistics.rate());
+//!         ControlFlow::Continue(())
+//!     }
+//! }
+//!
+//! let bag = Bag::open(["drive/"])?;
+//! let statistics = bag.read(&ReadOptions::new(), &mut Print)?;
+//! for topic in &statistics.topics {
+//!     println!("{}: {} messages, {:?} lost", topic.name(), topic.messages(), topic.totals().lost);
+//! }
+//! for note in &statistics.notes {
+//!     eprintln!("{note}");
+//! }
+//! # Ok::<(), topic_statistics_bag::BagError>(())
+//! ```
 //!
 //! The modules process the data in this order, on two threads. Visitors are called on the thread of the caller:
 //!
