@@ -243,6 +243,11 @@ mod tests {
         let misspelt = read(&[("TOPIC_STATISTICS_TOPIC", "/imu")]).unwrap_err();
         assert!(misspelt.starts_with("TOPIC_STATISTICS_TOPIC is unknown: "), "{misspelt}");
         assert!(misspelt.contains("TOPIC_STATISTICS_TOPICS, "), "{misspelt}");
+        // Of several wrong variables, a known one is named before an unknown one, whatever their order.
+        let both = [("TOPIC_STATISTICS_TOPIC", "/imu"), ("TOPIC_STATISTICS_PERIOD", "x")];
+        assert!(read(&both).unwrap_err().starts_with("TOPIC_STATISTICS_PERIOD is \"x\": "));
+        let last = [("TOPIC_STATISTICS_PERIOD", "x"), ("TOPIC_STATISTICS_PERIOD", "0.5")];
+        assert_eq!(read(&last).unwrap().period, Duration::from_millis(500), "the last value counts");
         let all = read(&[("TOPIC_STATISTICS_METRICS", "all")]).unwrap();
         assert_eq!((all.metrics.len(), all.metrics.contains(&Metric::CallbackDuration)), (12, true));
         assert!(all.has_hops && all.has_executor && !Options::default().has_hops);

@@ -67,6 +67,7 @@ mod tests {
             assert_eq!(listen.to_string(), text);
             assert_eq!(listen.addresses().unwrap()[0], first.parse().unwrap());
         }
+        assert_eq!(":+09877".parse::<Listen>().unwrap().to_string(), ":9877");
         let all = ":9877".parse::<Listen>().unwrap().addresses().unwrap();
         assert!(all[0].ip().is_unspecified() && all[0].port() == 9877, "{all:?}");
         for wrong in
