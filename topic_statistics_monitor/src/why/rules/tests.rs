@@ -255,7 +255,7 @@ fn simulated_time_without_a_clock_is_named() {
 
 #[test]
 fn a_subscription_that_receives_less_than_its_neighbour_is_named() {
-    let mut snapshot = look(graph(&[("/imu", IMU, &["/driver"], &["/a", "/b"])]), &[]);
+    let mut snapshot = look(graph(&[("/imu", IMU, &["/driver"], &["/a", "/b", "/c"])]), &[]);
     let mut receive = |node: &str, messages, seconds| {
         snapshot.received.insert((node.to_owned(), "/imu".to_owned()), Received { messages, seconds });
         problems(&snapshot)
@@ -265,6 +265,8 @@ fn a_subscription_that_receives_less_than_its_neighbour_is_named() {
     let found = receive("/b", 79, 1.0);
     assert_eq!((found.len(), found[0].0), (1, Kind::FewerReceived));
     assert!(found[0].1.starts_with("/b receives 79.0 Hz on /imu, and /a 100.0 Hz"), "{found:?}");
+    assert_eq!(receive("/c", 100, 1.0), found, "of equal neighbours, the first one is named");
+    receive("/c", 19, 0.1);
     assert_eq!(receive("/a", 19, 0.1), [], "too few messages");
 }
 
