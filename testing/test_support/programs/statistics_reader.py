@@ -1,29 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscribes to /statistics with reliable QoS. Prints `received` at the first message. Reads no input."""
+"""Subscribes to /statistics (reliable, keep all). Prints `received` at the first message, and takes no further one.
 
-import argparse
+The callback blocks, so the middleware soon holds as many messages as it can, and accepts no more. The process runs on,
+so that its discovery is not over, which would end a stopped process for the publisher after some seconds.
+"""
+
+import threading
 
 import rclpy
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from statistics_msgs.msg import MetricsMessage
 
-parser = argparse.ArgumentParser()
-parser.add_argument('--keep-all', action='store_true')
-arguments = parser.parse_args()
-
 rclpy.init()
 node = rclpy.create_node('statistics_reader')
-qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-if arguments.keep_all:
-    qos.history = HistoryPolicy.KEEP_ALL
-has_received = False
+qos = QoSProfile(history=HistoryPolicy.KEEP_ALL, reliability=ReliabilityPolicy.RELIABLE)
 
 
 def receive(_):
-    global has_received
-    if not has_received:
-        print('received', flush=True)
-    has_received = True
+    print('received', flush=True)
+    threading.Event().wait()
 
 
 node.create_subscription(MetricsMessage, '/statistics', receive, qos)
