@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Writes the health of sources, and the limits that the authors of the conditions have set. Alerts use these limits.
+//! Writes the health of sources for alerts, and the limits in the conditions by which this health is judged.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
     }
 }
 
-/// Returns the labels `node`, `topic` or `name`, and `judge`: the node that judges the source.
+/// Returns the labels `node`, `topic` or `name`, and `judge`: the node that judges the source's health.
 fn labels(judged: &Judged) -> [(&'static str, &str); 3] {
     let label = match judged.source.name.as_deref() {
         Some(topic) if topic.starts_with('/') => ("topic", topic),
@@ -96,8 +96,8 @@ fn name_and_unit(limit: &ExpectedLimit, of_metric: impl Fn(Metric) -> Expected) 
     }
 }
 
-/// Returns the value of the label `figure`: the name of a metric's figure, as in conditions. The value is empty for
-/// quantities that are not metrics.
+/// Returns the value of the label `figure`: the figure of a metric, with the name that conditions use, such as `mean`.
+/// The value is empty for quantities that are not metrics.
 fn figure(quantity: Quantity) -> &'static str {
     let Quantity::Metric(_, figure) = quantity else { return "" };
     match figure {

@@ -35,7 +35,8 @@ pub enum Room<T> {
     Free,
     /// This connection has to be closed to make room.
     Close(T),
-    /// All connections of the address with most connections are being answered and at most 2 s old.
+    /// The new connection is refused: the address with the most connections has only connections that are being
+    /// answered and are at most 2 s old.
     No,
 }
 

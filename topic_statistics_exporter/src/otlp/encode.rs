@@ -49,7 +49,7 @@ pub fn resource(attributes: &[(String, String)]) -> Resource {
 /// request contains the samples of the lost request, and only the resolution in time is lower.
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
-/// A writer of one report. A large report has several requests.
+/// A writer of one report of the state. A large report is split into several requests.
 #[derive(Debug)]
 pub struct Report<'a> {
     resource: &'a Resource,
@@ -57,7 +57,7 @@ pub struct Report<'a> {
     family: Option<Family>,
     /// The metric of the current family.
     open: Option<Metric>,
-    /// The metrics of the previous families that belong to the same request.
+    /// The metrics of the previous families, as far as they are not in a finished request yet.
     closed: Vec<Metric>,
     /// The size of the data points that are not in a finished request yet, in bytes.
     bytes: usize,
@@ -364,7 +364,7 @@ mod tests {
         }
     }
 
-    /// A gRPC server, to which a collector may forward requests, accepts 4 MiB.
+    /// Fails if a request is larger than 4 MiB. A collector may forward it to a gRPC server, which accepts only 4 MiB.
     #[test]
     fn a_large_report_is_several_requests() {
         let now = Now::read();

@@ -41,12 +41,13 @@ pub struct Life {
 pub struct Kept {
     /// The time, as a number of window lengths.
     pub windows: u32,
-    /// Whether room is needed: a length in the stamps then counts only as far as it was observed.
+    /// Whether the state needs room. If so, a window counts as at most as long as the metric has been observed.
     pub is_full: bool,
 }
 
 impl Life {
-    /// Fewer other windows than this arrive between the two copies of a message that a relay repeats.
+    /// The number of windows that are remembered to recognise a repeated message. If a relay repeats a message, fewer
+    /// other windows than this number arrive between the two copies.
     const SEEN: usize = 8;
     /// The largest possible length of a window.
     const MAX_LENGTH: Duration = Duration::from_secs(86_400);
@@ -87,7 +88,7 @@ impl Life {
         self.seen.rotate_right(1);
         self.seen[0] = Some(window);
         let since = now.monotonic.saturating_duration_since(self.last_received);
-        // The stamps come from a system clock. If it was stepped during the window, the stamped length is wrong.
+        // The stamps come from a system clock. If this clock is stepped in the window, the stamped length is wrong.
         let stamped = length(window);
         let is_stepped = stamped.is_zero() || stamped > 2 * since + Self::MAX_DELAY;
         self.length = if is_stepped { since.min(Self::MAX_LENGTH) } else { stamped };

@@ -12,7 +12,6 @@ use test_support::{command, lines, program, wait_for, Process, LIMIT};
 
 use crate::common::Series;
 
-/// A running process of the exporter.
 pub struct Exporter {
     pub process: Process,
     pub address: SocketAddr,
@@ -28,7 +27,6 @@ impl Exporter {
         Self::of(&mut command(program("exporter"), &arguments, domain))
     }
 
-    /// Starts an exporter with a command.
     pub fn of(command: &mut Command) -> Self {
         let mut process = Process::spawn(command.stderr(Stdio::piped()));
         let log = lines(process.errors());
