@@ -33,7 +33,7 @@ unsafe fn has_taken(result: Ret, taken: *const bool) -> bool {
     result == OK && unsafe { taken.as_ref() } == Some(&true)
 }
 
-/// Records the result of a take without statistics: a message was taken, or no message was available.
+/// Records the result of a take that is not measured: either a message was taken, or no message was available.
 /// Safety: `taken` must be null or valid.
 pub unsafe fn note_taken(result: Ret, taken: *const bool) {
     // SAFETY: By contract.
@@ -143,7 +143,8 @@ export! {
     }
 }
 
-/// Takes a message without message info. For a measured subscription, takes the message with message info instead.
+/// Takes a message by the function `$plain`, which returns no message info. But for a measured subscription, calls
+/// `$with_info` instead, because the statistics need the message info.
 macro_rules! take {
     (
         $plain:ident or

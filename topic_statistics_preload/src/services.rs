@@ -91,7 +91,7 @@ pub struct Client {
 /// The calls of a client, by the sequence numbers of the calls' requests.
 struct Calls {
     waiting: Waiting<i64, WaitingCall>,
-    /// The number of requests that are being sent. Their sequence numbers are not known yet.
+    /// The number of requests that threads are sending now. Their sequence numbers are not known yet.
     sending: u32,
     /// Responses that another thread took before the sequence number of their call was known.
     early: Waiting<i64, Response>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The library adds a thread to a process with nodes, and changes nothing else in the process. Its publishers outlive
-//! the node that they were created on.
+//! The library adds a thread to a process with nodes, and changes nothing else in the process. The library still
+//! publishes after the end of the node on which it created its publishers.
 
 use std::{collections::BTreeSet, fs};
 

@@ -52,7 +52,7 @@ def play(number, name, source, received, sequence, steps):
     does(steps, cases[number])
 ",
     );
-    // A hop becomes a source at the end of the window in which the hop is first seen.
+    // The source of a hop is created only at the end of the window with the hop's first publication.
     for steps in ["wc", "cc"] {
         for (number, (name, source, received, sequence, _)) in cases.iter().enumerate() {
             script += &format!("play({number}, b'{name}', {source}, {received}, {sequence}, '{steps}')\n");
@@ -106,7 +106,7 @@ fn only_the_callback_of_a_subscription_makes_a_hop() {
         ("cpxwp", 1.0),      // publications after a callback has returned, and after one has thrown
     ];
     let mut script = format!("cases = [case(number) for number in range({})]\n", cases.len());
-    // A hop becomes a source at the end of the window in which the hop is first seen.
+    // The source of a hop is created only at the end of the window with the hop's first publication.
     script += "for case in cases:\n    does('wcwp', case)\nwait_for_windows()\nwait_for_windows()\n";
     for (number, (steps, _)) in cases.iter().enumerate() {
         script += &format!("does('w{steps}', cases[{number}])\n");
