@@ -97,7 +97,7 @@ pub(crate) struct Found {
     pub(crate) seen: Option<(i64, i64)>,
 }
 
-/// The reader's end of the connection to a session.
+/// The reader's end of the channel to a session. The reader adds messages, and the feed sends them as events.
 pub(crate) struct Feed<'a> {
     pub(crate) options: &'a ReadOptions,
     /// The earliest log time that is read.
@@ -109,7 +109,8 @@ pub(crate) struct Feed<'a> {
     channels: HashMap<(usize, Option<(Gid, bool)>), ChannelKey>,
     has_too_many: bool,
     runs: Runs,
-    /// The nanoseconds that are added to the times of the current run, so that these times follow the previous run.
+    /// The nanoseconds that are added to the times of the current run, so that the run follows the previous run. A new
+    /// run begins where the log times of the bag go back.
     shift: i64,
     /// Whether a part of the file after the messages that wait in `runs` could not be read.
     is_missing_behind_held: bool,
@@ -267,8 +268,8 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Accepts that a part of a file could not be read. `start` is the earliest possible log time of the missing
-    /// messages, if it is known.
+    /// Begins a gap, because a part of a file could not be read. `start` is the earliest possible log time of the
+    /// missing messages, if this time is known.
     pub(crate) fn miss(&mut self, start: Option<i64>) {
         let start = start.map(|start| start.saturating_add(self.shift));
         self.gap.begin(start.filter(|_| self.options.clock == BagClock::Log));
@@ -294,7 +295,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Starts a new run. There is a gap between the two runs.
+    /// Starts a new run after the log times have gone back. Marks a gap between the previous run and the new run.
     fn start_run(&mut self, messages: &[Message]) {
         let first = messages.iter().map(|message| message.log.saturating_add(self.shift)).min();
         let (Some(first), Some((_, last))) = (first, self.seen) else { return };

@@ -92,7 +92,7 @@ fn a_bag_against_itself_is_chance_and_a_single_outlier_is_too() {
     let mut outlier = windows.clone();
     outlier[50] = 1e9;
     assert_eq!(verdict("message_age", &windows, &outlier).verdict, Verdict::CouldBeChance);
-    // Quantities without noise.
+    // Without noise, equal values are no change, and any difference is a change.
     assert_eq!(verdict("message_size", &[5.0; 20], &[5.0; 20]).verdict, Verdict::CouldBeChance);
     assert_eq!(verdict("message_size", &[5.0; 20], &[6.0; 20]).verdict, Verdict::Different);
 }

@@ -211,7 +211,6 @@ pub fn read_bag(bag: &Bag, options: &ReadOptions) -> ReadBag {
     ReadBag { windows, statistics }
 }
 
-/// A file in its own temporary directory.
 pub struct TestFile {
     pub directory: TempDir,
     pub path: PathBuf,
@@ -254,7 +253,6 @@ pub fn records_of(file: &[u8], kind: u8) -> Vec<usize> {
     records(file).into_iter().filter(|(_, of)| *of == kind).map(|(at, _)| at).collect()
 }
 
-/// The kind of a chunk record.
 pub const CHUNK: u8 = 6;
 /// The kind of the record that follows all messages of a file.
 pub const DATA_END: u8 = 0x0f;
