@@ -30,8 +30,8 @@ pub const METRICS: [Metric; 7] = [
     Metric::MessageSize,
 ];
 
-/// The description of a bag in place of a middleware: which times and numbers it has for each message. An unknown time
-/// is 0, and an unknown sequence number is `u64::MAX`.
+/// Describes the bag as if it were a middleware: which times and numbers the recorder gets with each message. An
+/// unknown time is 0, and an unknown sequence number is `u64::MAX`.
 static TRANSPORT: Transport =
     Transport { name: "the bag", received: ReceivedTimestamp::Reception, has_sequence_numbers: true };
 

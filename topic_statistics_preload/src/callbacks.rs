@@ -121,7 +121,8 @@ impl Callbacks {
 pub struct Buffer {
     address: usize,
     pub subscription: usize,
-    /// The number of messages that were put into the buffer since its creation. rclcpp changes the buffer under a lock.
+    /// The number of messages that were put into the buffer since its creation. Only one thread at a time changes this
+    /// number, because rclcpp changes the buffer under a lock.
     enqueued: AtomicU64,
     /// For the message in each place of the buffer: when its publication started, in nanoseconds on the monotonic
     /// clock; 0 if unknown. The slice is empty if the buffer has more places than [`PLACES`](Self::PLACES).

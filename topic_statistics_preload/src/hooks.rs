@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The functions of rmw (see `rmw/rmw.h`) that this library exports. The host calls them in place of the process's own
-//! functions.
+//! The functions of rmw (see `rmw/rmw.h`) that this library exports. The host, which is the process with the nodes,
+//! calls these functions in place of the functions with the same names in its own libraries.
 //!
 //! Each function calls the process's own function with the same arguments. During this call, no code of the statistics
 //! is on the stack. So unwinding, for example when a thread is cancelled, works as without this library.

@@ -152,7 +152,8 @@ pub fn start_publication(address: *const Endpoint) -> Option<Started> {
     Some(Started { publisher, at: monotonic(), is_counted })
 }
 
-/// Records a publication that has succeeded now. The host does not destroy a publisher during a publication.
+/// Records a publication that has succeeded now. The publisher still exists, because the host does not destroy a
+/// publisher during a publication.
 #[inline]
 pub fn record_published(started: &Started, size: u32) {
     let Started { publisher, at, is_counted } = *started;

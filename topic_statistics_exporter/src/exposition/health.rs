@@ -17,10 +17,10 @@ use crate::{
     state::{Judged, State},
 };
 
-/// The name and the unit of a quantity, as in the names of the families `expected_...`.
+/// The name and the unit of a quantity, which are parts of the name of the metric family `expected_...`.
 type Expected = (&'static str, &'static str);
 
-/// Writes the health of all sources. `of_metric` returns a metric's name and unit in names of families.
+/// Writes the health of all sources. `of_metric` returns a metric's name and unit, as in the names of metric families.
 pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn(Metric) -> Expected) {
     let healths = || state.healths.iter().map(|(name, health)| (labels(name), health));
     let help = "Health of a source, as the node in judge sees it, its own or topic_monitor: 0 OK, 1 warning, 2 error, \

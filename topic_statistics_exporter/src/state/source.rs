@@ -19,7 +19,7 @@ use crate::model::{MetricName, MetricWindow};
 
 #[derive(Debug)]
 pub struct Source {
-    /// The sender that added the source. Other senders can have added metrics of the same source.
+    /// The sender (publishing process) that added the source. Other senders can have added metrics of the same source.
     sender: Sender,
     pub metrics: BTreeMap<MetricName, MetricState>,
     metric_series: usize,

@@ -157,7 +157,7 @@ fn a_metric_that_has_ended_is_gone_and_leaves_its_room() {
         ("/a:/b", "duration_ms", 100, 0.0, 2), // there is no room for the metric
         ("/c:/d", "message_age", 100, 0.0, 2),
         ("/a:/b", "message_age", 120, 15.0, 2),
-        ("/a:/b", "duration_ms", 121, 20.5, 2), // the period has ended: 20 windows of 1 s are missing
+        ("/a:/b", "duration_ms", 121, 20.5, 2), // `message_period` has ended: 20 windows of 1 s are missing
     ] {
         test.expire(at);
         test.accept(window(source, metric, stop, FIGURES), at);

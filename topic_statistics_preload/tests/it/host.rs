@@ -9,7 +9,7 @@ use test_support::{command, domain, preload, wait_for, windows_of, Program, Read
 
 use crate::{output, preloaded, settle, start};
 
-/// A program with a node that forks, and then starts another program. A test appends how the program ends.
+/// A program with a node that forks, and then starts another program. Each test appends the end of the program.
 const SCRIPT: &str = "
 import os, subprocess, sys, time, rclpy
 from std_msgs.msg import Int32

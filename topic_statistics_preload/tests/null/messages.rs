@@ -7,8 +7,7 @@ use crate::{run, run_silently};
 const CLIENT: &str = "/plan";
 const SERVICE: &str = "/plan (2)";
 
-/// In milliseconds. Only a delay from the middleware's timestamps, which are years old, to the time of the test is
-/// longer.
+/// An expected delay of more than 1e10 ms: it starts at a timestamp of the middleware, which is years old in the tests.
 const YEARS: f64 = 1e10;
 const NAN: f64 = f64::NAN;
 
@@ -28,8 +27,8 @@ fn unreported_fields_are_unknown_and_reported_ones_exact() {
         "input_to_output_ms",
     ];
     const ALL: [f64; 6] = [250.0, 1000.0, YEARS, YEARS, 0.0, YEARS];
-    // The name of a middleware in the table of docs/late.md, the source and the received timestamp, the sequence number
-    // of each message (0 if the numbers increase), and the expected mean of each metric.
+    // Each row has the name of a middleware, the source and the received timestamp, the sequence number of each message
+    // (0 if the numbers increase), and the expected mean of each metric. docs/late.md has a table of the middlewares.
     let cases = [
         ("rmw_fastrtps_cpp", SOURCE, RECEIVED, 0, ALL),
         ("rmw_fastrtps_dynamic_cpp", SOURCE, RECEIVED, 0, ALL),
