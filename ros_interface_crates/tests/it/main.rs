@@ -14,7 +14,6 @@ use ros_interface_crates::{generate, Error, Problem, Report};
 
 const POINT: Field = ("point", 1, "shapes/msg/Point", "shapes::msg::Point");
 
-/// Returns the skipped packages of a report with their problems.
 fn skipped(report: &Report) -> Vec<String> {
     report.skipped.iter().map(|(package, problem)| format!("{package}: {problem}")).collect()
 }

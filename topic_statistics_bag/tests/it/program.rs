@@ -78,7 +78,6 @@ impl TestFile {
     }
 }
 
-/// The result of a run of the program.
 #[derive(Debug)]
 struct Ended {
     status: Option<i32>,

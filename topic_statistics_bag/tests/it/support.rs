@@ -184,7 +184,6 @@ impl Windows {
     }
 }
 
-/// The windows and the statistics that were read from a bag.
 #[derive(Debug)]
 pub struct ReadBag {
     pub windows: Windows,
@@ -248,7 +247,6 @@ pub fn records(file: &[u8]) -> Vec<(usize, u8)> {
     records
 }
 
-/// Returns the offsets of the records of a kind.
 pub fn records_of(file: &[u8], kind: u8) -> Vec<usize> {
     records(file).into_iter().filter(|(_, of)| *of == kind).map(|(at, _)| at).collect()
 }

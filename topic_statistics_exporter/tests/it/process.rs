@@ -42,7 +42,6 @@ impl Exporter {
         Self { process, address, log, logged: logged.into() }
     }
 
-    /// Waits until the exporter's log has a line that contains `text`.
     pub fn wait_for_line(&self, text: &str) {
         wait_for(text, || {
             let mut logged = self.logged.lock().unwrap();
