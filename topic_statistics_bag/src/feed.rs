@@ -97,7 +97,7 @@ pub(crate) struct Found {
     pub(crate) seen: Option<(i64, i64)>,
 }
 
-/// The reader's end of the channel to a session. The reader adds messages, and the feed sends them as events.
+/// Connects the reader to the session. The reader adds messages to the feed, and the feed sends events to the session.
 pub(crate) struct Feed<'a> {
     pub(crate) options: &'a ReadOptions,
     /// The earliest log time that is read.
@@ -112,7 +112,7 @@ pub(crate) struct Feed<'a> {
     /// The nanoseconds that are added to the times of the current run, so that the run follows the previous run. A new
     /// run begins where the log times of the bag go back.
     shift: i64,
-    /// Whether a part of the file after the messages that wait in `runs` could not be read.
+    /// Whether an unreadable part of the file follows the messages that wait in `runs`. Then a gap begins after them.
     is_missing_behind_held: bool,
     gap: OpenGap,
     order: Order,

@@ -103,7 +103,7 @@ pub struct Topic {
     lacks_publisher: bool,
     nodes: Vec<(Gid, String)>,
     windows: u64,
-    /// The number of messages received in all windows.
+    /// The number of messages received in all windows that have ended so far.
     received: u64,
     summaries: Vec<(Metric, Merged)>,
     distributions: Distributions,

@@ -88,8 +88,8 @@ pub struct Subscription {
     pub topic: u32,
     pub context: usize,
     pub callbacks: Callbacks,
-    /// For messages sent and received up to this time, missing messages may have been dropped by a content filter. In
-    /// nanoseconds since the epoch; 0 if the subscription never had a filter, `i64::MAX` while it has a filter.
+    /// Up to this time, a gap in the sequence numbers may come from a content filter instead of a loss. In nanoseconds
+    /// since the epoch; 0 if the subscription never had a filter, `i64::MAX` while it has a filter.
     pub filtered_until: AtomicI64,
 }
 

@@ -45,7 +45,7 @@ impl<K: PartialEq, V> Waiting<K, V> {
 }
 
 pub struct Service {
-    /// The first field, because its drop ends the statistics, before the other fields are dropped.
+    /// The first field, so it is dropped first. Its drop ends the statistics while the other fields still exist.
     _source: SourceHandle,
     recorder: RequestRecorder,
     transport: &'static Transport,
@@ -81,7 +81,7 @@ impl Service {
 }
 
 pub struct Client {
-    /// The first field, because its drop ends the statistics, before the other fields are dropped.
+    /// The first field, so it is dropped first. Its drop ends the statistics while the other fields still exist.
     _source: SourceHandle,
     recorder: CallRecorder,
     transport: &'static Transport,

@@ -30,7 +30,7 @@ use crate::{
     state::{Bucket, Histogram, QUANTILES},
 };
 
-/// The largest size of the data points of a request, in bytes. An HTTP server accepts requests up to 20 MiB. But a
+/// The largest size of the data points of a request, in bytes. A collector accepts HTTP requests up to 20 MiB. But the
 /// collector may forward a request to a gRPC server, which accepts only 4 MiB. These 4 MiB also include names,
 /// descriptions and the resource.
 const MAX_BYTES: usize = 3 << 20;
@@ -234,7 +234,7 @@ fn nanoseconds(time: SystemTime) -> u64 {
     since.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-/// The largest number of buckets for each sign. It is the default of OpenTelemetry's SDKs, so all readers accept it.
+/// The largest number of buckets for each sign. All receivers accept this number, the default of OpenTelemetry's SDKs.
 const MAX_BUCKETS: i64 = 160;
 
 /// Returns a data point with all samples of a histogram. Its attributes and times are not set.

@@ -53,7 +53,7 @@ impl Life {
     const MAX_LENGTH: Duration = Duration::from_secs(86_400);
     /// The longest possible time between the end of a window and its reception.
     const MAX_DELAY: Duration = Duration::from_secs(5);
-    /// After this number of missing windows, the last window is no longer current.
+    /// After this number of missing windows, the last window is no longer current, so its gauges are not exported.
     pub(super) const CURRENT_WINDOWS: u32 = 3;
     /// Figures are kept for at least this time after their last window was received.
     pub(super) const MIN_KEPT: Duration = Duration::from_secs(10);
@@ -69,8 +69,8 @@ impl Life {
         }
     }
 
-    /// Returns when a window began that is received now, by the clock of this host. This time is the start stamp of the
-    /// window, unless the clock of the node's host differs from the clock of this host.
+    /// Returns when a window began, on the clock of this host. The window was received at `now`. The result is the
+    /// start stamp of the window, unless the clock of the node's host differs from the clock of this host.
     pub(super) fn begin(window: Window, now: Now) -> SystemTime {
         let latest = now.system.checked_sub(length(window)).unwrap_or(SystemTime::UNIX_EPOCH);
         let stamped = SystemTime::UNIX_EPOCH

@@ -16,7 +16,7 @@ fn messages_calls_and_requests_allocate_nothing() {
         let mut command = Program::command("costs.py", &[rmw.to_str().unwrap(), "100000"], 0);
         let mut libraries = counting.display().to_string();
         if let Some(metrics) = metrics {
-            // No window ends during the test. On a busy machine, 1000 windows may wait too long for their publication.
+            // With this period, no window ends during the test. On a busy machine, windows could wait too long.
             preloaded(&mut command, &[("METRICS", metrics), ("PERIOD", "3600")]);
             libraries += &format!(":{}", preload::statistics().display());
         }

@@ -207,7 +207,7 @@ fn threads_that_create_use_and_destroy_at_once_lose_no_sample_of_another() {
             });
         });
     };
-    // The first node has the publisher of the windows. It is destroyed while the other nodes continue.
+    // The first node has the publisher of the windows. This node is destroyed while the other nodes continue.
     let (begins, ends) = (Barrier::new(2), Barrier::new(2));
     let wait = |_: &Endpoints| {
         begins.wait();
