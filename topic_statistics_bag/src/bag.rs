@@ -78,7 +78,7 @@ pub struct BagStatistics {
 
 impl Bag {
     /// Opens a bag from paths of files, and of directories as rosbag2 creates them. All paths together are one bag. The
-    /// files are read in the order of their first messages; their names and the order of `paths` have no effect.
+    /// files are read in the order of their first messages. Their names and the order of `paths` have no effect.
     ///
     /// In a directory, the files that its metadata.yaml names are read. If there is no metadata.yaml, for example after
     /// a crash, all files are read whose names end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or
@@ -230,7 +230,7 @@ impl Bag {
     /// compressed with an algorithm other than zstd.
     fn check_compression(&self, path: &Path) -> Result<(), BagError> {
         let beside = path.with_file_name(metadata::FILE_NAME);
-        // The check is skipped if there is no valid metadata.yaml, or if it does not name this file.
+        // The check is skipped if there is no valid metadata.yaml, or if metadata.yaml does not name this file.
         let Ok(metadata) = Metadata::read(&beside) else { return Ok(()) };
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_named = metadata.relative_file_paths.iter().any(|file| file.ends_with(name));

@@ -100,7 +100,7 @@ pub enum NoteKind {
     UnknownChannel { messages: u64 },
     #[error("{messages} messages were not used: their times are before 1970 or after 2262")]
     InvalidTime { messages: u64 },
-    /// Data in a database are not a blob, or their topic is not defined.
+    /// In a database, the data of these messages are not a blob, or their topic is not defined.
     #[error("{messages} messages were not used: their data are no bytes")]
     InvalidData { messages: u64 },
     #[error("the database could not be read after {messages} messages: {reason}")]

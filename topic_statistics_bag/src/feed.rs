@@ -35,8 +35,8 @@ pub(crate) enum Event {
     Gap((i64, i64)),
     /// A new topic. Its index is the number of topics before it.
     Topic(Box<TopicDefinition>),
-    /// A new channel: the index of its topic, and its publisher if the bag names one. Its [`ChannelKey`] is the number
-    /// of channels before it.
+    /// A new channel: the index of its topic, and its publisher if the bag names this publisher. The [`ChannelKey`] of
+    /// the channel is the number of channels before it.
     Channel(usize, Option<Box<Publisher>>),
     Progress(Progress),
 }

@@ -2,8 +2,8 @@
 
 //! Reads the SQLite files of rosbag2.
 //!
-//! In these files, a message has only one time, which is the time of its reception. It has no sequence number and no
-//! publisher. Since ROS 2 Iron, the files contain the definitions of the message types.
+//! In these files, a message has only one time, which is the time of its reception. The files contain neither sequence
+//! numbers nor publishers. Since ROS 2 Iron, the files contain the definitions of the message types.
 
 use std::{
     collections::HashMap,

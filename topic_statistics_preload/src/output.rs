@@ -129,7 +129,7 @@ struct State {
     topics: Arc<[OutputTopic]>,
     /// The context's nodes that have statistics.
     nodes: Vec<(NodeHandle, Arc<NodeState>)>,
-    /// A publisher for each topic that is in use. All belong to the same node.
+    /// A publisher for each topic that is in use. All these publishers belong to the same node.
     publishers: Vec<Publisher>,
     /// The context's sources that are judged. If no source is judged, nothing is published on /diagnostics.
     judged: Vec<Weak<Source>>,
