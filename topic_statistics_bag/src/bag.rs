@@ -65,7 +65,7 @@ pub struct Bag {
 pub struct BagStatistics {
     /// The topics that were read, including topics without a message, in the order in which the bag names them.
     pub topics: Vec<Topic>,
-    /// The times of the first and the last message on the clock of the windows ([`ReadOptions::clock`]). `None` if no
+    /// The times of the first and the last message on the clock of the windows ([`ReadOptions::clock()`]). `None` if no
     /// message was read. If this clock is the log time, these messages can belong to topics that were not read.
     pub times: Option<(Timestamp, Timestamp)>,
     /// The number of messages that were read.
