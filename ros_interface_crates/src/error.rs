@@ -50,7 +50,7 @@ impl Error {
     }
 
     pub(crate) fn definition(path: &Path, reason: impl ToString) -> Error {
-        // Control characters from the file would reach the terminal.
+        // Control characters from the file are escaped, because otherwise they would reach the terminal.
         let escaped = |c: char| if c.is_control() { c.escape_unicode().to_string() } else { c.into() };
         let reason = reason.to_string().chars().map(escaped).collect();
         Error::Definition { path: path.to_owned(), reason }

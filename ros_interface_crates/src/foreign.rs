@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Compares a crate of another generator with the definition of its package.
 //!
-//! A crate of another generator has no record of its definition. rosidl_generator_rs gives fields the same names and
-//! types in the same order (its templates of 0.5.0). So the comparison uses only the structures of the rmw layer, whose
-//! layout must match the C libraries, and the values of constants.
+//! A crate of another generator has no record of its definition, so the Rust code is compared. rosidl_generator_rs
+//! 0.5.0 gives fields the same names and types in the same order as this generator. Only constants and the structures
+//! of the rmw layer are compared. The layout of these structures must match the C libraries.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -37,8 +37,8 @@ pub fn difference(crate_directory: &Path, package: &Package) -> Option<String> {
             if let Some(difference) = first_difference(fields, found_fields) {
                 return Some(format!("{name} {difference}"));
             }
-            // This generator may leave out constants, but never adds a constant, so only missing constants are
-            // reported.
+            // ros_interface_crates may leave out constants of a definition. So further constants in the other crate are
+            // not reported, but missing constants are.
             if let Some(constant) = constants.iter().find(|constant| !found_constants.contains(constant)) {
                 return Some(format!("{name} lacks the constant {constant}"));
             }
@@ -80,7 +80,7 @@ fn outline(source: &str) -> Outline {
                 outline.entry(name.to_owned()).or_default().0 =
                     split(body, ',').into_iter().filter_map(declaration).collect();
             }
-            // The head has no `for`, so the block is not the implementation of a trait.
+            // Only `impl Name` is matched here, and not `impl Trait for Name`.
             [.., "impl", name] => {
                 let constants = split(body, ';').into_iter().filter_map(constant);
                 outline.entry(name.to_owned()).or_default().1.extend(constants);

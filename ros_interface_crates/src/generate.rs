@@ -21,8 +21,8 @@ pub struct Report {
     pub kept: Vec<String>,
     /// The packages whose crates were removed from `out` because no prefix has the package any more.
     pub removed: Vec<String>,
-    /// The packages for which no crate was written, with the reason, and the crates of other generators without a
-    /// package.
+    /// The packages for which no crate was written, with the reason. Also the crates of other generators whose package
+    /// is in no prefix.
     pub skipped: Vec<(String, Problem)>,
     /// Notes on incomplete crates, for example on constants with an unreadable value.
     pub notes: Vec<(String, String)>,
@@ -73,7 +73,7 @@ pub fn generate(
     refuse_without_descriptions(&search, &definitions)?;
     let _lock = write::lock(out)?;
 
-    // A build includes all crates, so an unusable crate would also break builds that do not use this crate.
+    // ros-env includes all crates, so an unusable crate would also break builds of programs that do not use this crate.
     let is_removed = |package: &str, problem: &Problem| {
         let has_no_usable_crate = matches!(problem, Problem::BuiltWithOther { .. } | Problem::Needs(_));
         has_no_usable_crate && !search.is_restricted() && is_ours(out, package)
@@ -88,7 +88,7 @@ pub fn generate(
                 report.notes.push((name.clone(), format!("its crate cannot be checked: {error}")));
                 continue;
             }
-            Err(_) => continue, // reported below
+            Err(_) => continue, // added to `report.skipped` below
         };
         let other = built_with_other(&definitions, package);
         let problem = match plan(&search, out, package) {
@@ -136,7 +136,8 @@ pub fn generate(
         if is_ours(out, name) {
             write::remove_remains(out, name)?;
             write::register(out, name)?;
-            // The build script of ros-env runs again only if a crate changes that the script has found before.
+            // The build script of ros-env watches only the crates that it found before. So to make the script find a
+            // new crate, the other crates are touched.
             if !report.written.is_empty() {
                 write::touch(out, name)?;
             }
@@ -209,7 +210,8 @@ fn drop_packages_without_dependencies(
         let is_gone = |name: &String| {
             report.skipped.iter().any(|(skipped, problem)| skipped == name && is_removed(name, problem))
         };
-        // A new crate needs all its dependencies. A kept crate is removed with its dependencies.
+        // A new crate is not written if any dependency has no crate. A kept crate is removed only if a crate that it
+        // needs is removed.
         let missing = |name: &str| {
             let mut dependencies = definitions.read.get(name)?.as_ref().ok()?.dependencies().into_iter();
             if ready.contains_key(name) {

@@ -51,7 +51,7 @@ pub enum Problem {
     BuiltWithOther { type_name: String, definition: PathBuf },
     #[error("it needs {0}, which has no usable Rust crate")]
     Needs(String),
-    /// No prefix has the package of a crate, so programs do not link.
+    /// No prefix has the package of a crate. Programs do not link, because the C libraries of the package are missing.
     #[error(
         "{} is left over: no prefix on AMENT_PREFIX_PATH has the package, so programs do not link. Source the \
          workspace of the package, or, if there is none any more, {}", path.display(),

@@ -74,7 +74,7 @@ impl Search {
     }
 
     /// Returns the directories of crates whose package is in no prefix, by package; an empty map if only some packages
-    /// are requested. (Rust packages that are not interface packages have their manifest in the same prefix.)
+    /// are requested. Rust libraries with a `package.xml` are not interface packages, and are left out.
     pub(crate) fn left_over(&self, definitions: &Definitions) -> Result<BTreeMap<String, PathBuf>, Error> {
         let mut found = BTreeMap::new();
         for prefix in self.prefixes.iter().filter(|_| !self.is_restricted()) {

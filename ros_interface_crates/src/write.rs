@@ -86,7 +86,7 @@ pub fn remove_remains(out: &Path, package: &str) -> Result<[PathBuf; 2], Error> 
     Ok(remains)
 }
 
-/// It is no error if the file or directory to remove or to rename is missing.
+/// Returns the result of removing or renaming a file, but treats a missing file as success.
 fn unless_missing(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A bag: one file, or several files in the order of their messages.
+//! A bag: one file, or several files that are read in the order of their messages.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -65,8 +65,8 @@ pub struct Bag {
 pub struct BagStatistics {
     /// The topics that were read, including topics without a message, in the order in which the bag names them.
     pub topics: Vec<Topic>,
-    /// The times of the first and the last message on the clock of the windows. `None` if no message was read. If this
-    /// clock is the log time, these messages can belong to topics that were not read.
+    /// The times of the first and the last message on the clock of the windows ([`ReadOptions::clock()`]). `None` if no
+    /// message was read. If this clock is the log time, these messages can belong to topics that were not read.
     pub times: Option<(Timestamp, Timestamp)>,
     /// The number of messages that were read.
     pub messages: u64,
@@ -78,12 +78,12 @@ pub struct BagStatistics {
 
 impl Bag {
     /// Opens a bag from paths of files, and of directories as rosbag2 creates them. All paths together are one bag. The
-    /// files are read in the order of their first messages; their names and the order of `paths` have no effect.
+    /// files are read in the order of their first messages. Their names and the order of `paths` have no effect.
     ///
-    /// The files of a directory are those that its metadata.yaml names. If there is no metadata.yaml, for example after
-    /// a crash, they are all files whose names end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or
-    /// `.db3.zstd`). If a file exists with and without compression, only one of the two is read: a complete one, if
-    /// there is one. A file that is named twice is read once.
+    /// In a directory, the files that its metadata.yaml names are read. If there is no metadata.yaml, for example after
+    /// a crash, all files are read whose names end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or
+    /// `.db3.zstd`). If a file exists with and without compression, only one of the two files is read, if possible a
+    /// complete file. A file that is named twice is read once.
     pub fn open(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Self, BagError> {
         let mut bag = Self::default();
         let mut refused = vec![];
@@ -230,7 +230,7 @@ impl Bag {
     /// compressed with an algorithm other than zstd.
     fn check_compression(&self, path: &Path) -> Result<(), BagError> {
         let beside = path.with_file_name(metadata::FILE_NAME);
-        // The check is skipped if there is no valid metadata.yaml, or if it does not name this file.
+        // The check is skipped if there is no valid metadata.yaml, or if metadata.yaml does not name this file.
         let Ok(metadata) = Metadata::read(&beside) else { return Ok(()) };
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_named = metadata.relative_file_paths.iter().any(|file| file.ends_with(name));
@@ -259,7 +259,7 @@ impl Bag {
                 read.map(|()| feed.finish())
             });
             let reader = reader.map_err(|source| BagError::Thread { source })?;
-            // After a break, this iterator is dropped. Then the reader cannot send further events, and stops.
+            // If the session stops, this iterator is dropped. Then the reader cannot send events, and stops, too.
             let flow = events.into_iter().flatten().try_for_each(|event| session.accept(event));
             let found = reader.join().unwrap_or_else(|panic| panic::resume_unwind(panic))?;
             Ok::<_, BagError>((flow, found))
@@ -366,7 +366,7 @@ impl BagFile {
         Ok(Self { path, format, size, is_compressed, list: None, is_behind_missing: false })
     }
 
-    /// Decompresses the file if it is compressed as a whole. Returns `None` if it is not compressed.
+    /// Decompresses the file if the file is compressed as a whole. Otherwise returns `None`.
     fn unpacked(&self, is_unlimited: bool) -> Result<Option<Decompressed>, BagError> {
         if !self.is_compressed {
             return Ok(None);
@@ -430,8 +430,8 @@ impl BagFile {
         }
     }
 
-    /// Compares two files with the same messages: a complete file is better than an incomplete one, then an
-    /// uncompressed file than a compressed one, because it is read faster, then the file with more content.
+    /// Returns whether this file is better than another file with the same messages. A complete file is better, or else
+    /// a file with more content. Of two complete files, an uncompressed file is better, because it is read faster.
     fn is_better_than(&self, other: &Self) -> bool {
         if !self.is_compressed && self.content_size().0 {
             return true;

@@ -40,7 +40,7 @@ impl Data {
         Self { header, ..unstamped }
     }
 
-    /// Decompresses a zstd frame without its first four bytes.
+    /// Decompresses a zstd frame whose first four bytes have already been read.
     fn decompress(mut bytes: Take<&mut impl Bytes>, layout: &Option<Layout>) -> Option<Self> {
         /// The largest header of a zstd frame, in bytes.
         const HEAD: usize = 18;

@@ -92,15 +92,15 @@ pub enum NoteKind {
     /// The summary does not match its checksum, or does not have the format of a summary.
     #[error("the summary at its end is damaged: the file was read without it")]
     Summary,
-    /// One possible reason is that chunks were not used; then there are notes about these chunks. The other reason is
-    /// that records are damaged.
+    /// The number of messages that were found differs from the number in the summary. If the reason is that chunks were
+    /// not used, there are also notes about these chunks. Otherwise, records are damaged.
     #[error("its summary counts {summary} messages, and {found} were found")]
     Count { summary: u64, found: u64 },
     #[error("{messages} messages were not used: their channels are not defined")]
     UnknownChannel { messages: u64 },
     #[error("{messages} messages were not used: their times are before 1970 or after 2262")]
     InvalidTime { messages: u64 },
-    /// Data in a database are not a blob, or their topic is not defined.
+    /// In a database, the data of these messages are not a blob, or their topic is not defined.
     #[error("{messages} messages were not used: their data are no bytes")]
     InvalidData { messages: u64 },
     #[error("the database could not be read after {messages} messages: {reason}")]
@@ -127,7 +127,7 @@ pub enum NoteKind {
          simulated time: ages and delays across the two clocks are not known"
     )]
     OtherClock { messages: u64 },
-    /// Topics or publishers are left out.
+    /// The bag has more topics or publishers than the limit, so some of them are left out.
     #[error("there are more than {limit} topics: the others are left out")]
     TooMany { limit: usize },
     #[error("and {notes} more")]
@@ -153,7 +153,7 @@ impl NoteKind {
 pub enum ChunkFault {
     #[error("its content does not match its checksum")]
     Checksum,
-    /// It cannot be decompressed, or its content is larger than the chunk says or than 1 GiB.
+    /// The chunk cannot be decompressed, or its content is larger than its header says or larger than 1 GiB.
     #[error("it cannot be decompressed")]
     Compression,
     #[error("its compression {0:?} is not known")]

@@ -35,8 +35,8 @@ pub(crate) enum Event {
     Gap((i64, i64)),
     /// A new topic. Its index is the number of topics before it.
     Topic(Box<TopicDefinition>),
-    /// A new channel: the index of its topic, and its publisher if the bag names one. Its [`ChannelKey`] is the number
-    /// of channels before it.
+    /// A new channel: the index of its topic, and its publisher if the bag names this publisher. The [`ChannelKey`] of
+    /// the channel is the number of channels before it.
     Channel(usize, Option<Box<Publisher>>),
     Progress(Progress),
 }
@@ -97,7 +97,7 @@ pub(crate) struct Found {
     pub(crate) seen: Option<(i64, i64)>,
 }
 
-/// The reader's end of the connection to a session.
+/// Connects the reader to the session. The reader adds messages to the feed, and the feed sends events to the session.
 pub(crate) struct Feed<'a> {
     pub(crate) options: &'a ReadOptions,
     /// The earliest log time that is read.
@@ -109,9 +109,10 @@ pub(crate) struct Feed<'a> {
     channels: HashMap<(usize, Option<(Gid, bool)>), ChannelKey>,
     has_too_many: bool,
     runs: Runs,
-    /// The nanoseconds that are added to the times of the current run, so that these times follow the previous run.
+    /// The nanoseconds that are added to the times of the current run, so that the run follows the previous run. A new
+    /// run begins where the log times of the bag go back.
     shift: i64,
-    /// Whether a part of the file after the messages that wait in `runs` could not be read.
+    /// Whether an unreadable part of the file follows the messages that wait in `runs`. Then a gap begins after them.
     is_missing_behind_held: bool,
     gap: OpenGap,
     order: Order,
@@ -267,8 +268,8 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Accepts that a part of a file could not be read. `start` is the earliest possible log time of the missing
-    /// messages, if it is known.
+    /// Begins a gap, because a part of a file could not be read. `start` is the earliest possible log time of the
+    /// missing messages, if this time is known.
     pub(crate) fn miss(&mut self, start: Option<i64>) {
         let start = start.map(|start| start.saturating_add(self.shift));
         self.gap.begin(start.filter(|_| self.options.clock == BagClock::Log));
@@ -294,7 +295,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Starts a new run. There is a gap between the two runs.
+    /// Starts a new run after the log times have gone back. Marks a gap between the previous run and the new run.
     fn start_run(&mut self, messages: &[Message]) {
         let first = messages.iter().map(|message| message.log.saturating_add(self.shift)).min();
         let (Some(first), Some((_, last))) = (first, self.seen) else { return };

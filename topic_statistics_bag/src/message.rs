@@ -2,7 +2,7 @@
 
 //! The properties of a message that the statistics need.
 
-/// The index of a channel: a topic, or one publisher of a topic.
+/// The index of a channel. A channel is a topic, or one publisher of a topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ChannelKey(pub(crate) u32);
 

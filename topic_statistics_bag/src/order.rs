@@ -9,8 +9,8 @@ use std::{
 
 use crate::message::Message;
 
-/// A message, and its time on the clock of the windows (log time, publish time or header stamp). The order is that of
-/// the times; messages with equal times keep the order of the bag.
+/// A message, and its time on the clock of the windows (log time, publish time or header stamp). Messages are sorted by
+/// this time. Messages with equal times keep the order of the bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Timed {
     pub(crate) time: i64,
@@ -21,8 +21,8 @@ pub(crate) struct Timed {
 
 /// Sorts messages with a buffer of [`CAPACITY`](Self::CAPACITY) messages.
 ///
-/// When the buffer is full, the earliest message leaves it. So a message with a time far in the future waits until the
-/// end of the bag, and does not make other messages late.
+/// When the buffer is full, the earliest message leaves the buffer. So a message with a time far in the future waits in
+/// the buffer until the end of the bag, and does not make other messages late.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     /// The messages that arrived in the order of their times. Most bags use only this queue, which is faster than a

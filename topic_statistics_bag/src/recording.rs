@@ -47,8 +47,8 @@ impl RecordingInfo {
     /// The longest stored QoS text, in bytes.
     const MAX_QOS_LENGTH: usize = 1 << 15;
 
-    /// Returns the totals of the whole recording for each topic: those with the most messages, because each file of a
-    /// split recording has the totals of all files up to this file.
+    /// Returns the totals of the whole recording for each topic. In a split recording, each file has the totals of all
+    /// files up to this file. So of several totals, the totals with the most messages are returned.
     pub fn whole(&self) -> Vec<&RecordedTotals> {
         let mut whole: BTreeMap<_, &RecordedTotals> = BTreeMap::new();
         let count = |totals: &RecordedTotals| {

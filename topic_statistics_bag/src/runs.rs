@@ -5,13 +5,14 @@
 
 use crate::message::Message;
 
-/// A new run begins with [`MESSAGES`](Self::MESSAGES) messages of a channel in a row if each of them is earlier, by
-/// more than [`LATE`](Self::LATE), than each of the same number of messages before them. No new run begins at a single
-/// wrong time or at a late message, or if a recorder has written the topics one after the other.
+/// Finds new runs. A new run begins if [`MESSAGES`](Self::MESSAGES) messages of a channel in a row are all earlier, by
+/// more than [`LATE`](Self::LATE), than the latest messages of this channel before. No new run begins at a single wrong
+/// time, at a late message, or if a recorder has written the topics one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     channels: Vec<Channel>,
-    /// The messages that wait until it is clear whether a new run has begun. The log time of the first one went back.
+    /// The messages that wait until it is clear whether a new run has begun. The log time of the first of these
+    /// messages went back.
     held: Vec<Message>,
 }
 
@@ -28,9 +29,9 @@ struct Channel {
 pub(crate) enum Place {
     Next,
     Held,
-    /// No new run has begun. These are the messages that waited; the last one is the accepted message.
+    /// No new run has begun. These messages have waited, except the last message, which is the accepted message.
     Late(Vec<Message>),
-    /// A new run has begun with these messages. The last one is the accepted message.
+    /// A new run has begun with these messages. The last message is the accepted message.
     NewRun(Vec<Message>),
 }
 

@@ -19,8 +19,8 @@ use crate::{
 pub struct TopicWindow<'a> {
     /// The topic, with its totals up to the end of this window.
     pub topic: &'a Topic,
-    /// The figures of the window, on the clock of the windows. If a part of a file could not be read, the count of the
-    /// windows that it can affect is not exact, and their rate and all metrics are NaN.
+    /// The figures of the window, on the clock of the windows ([`ReadOptions::clock()`]). If messages of the window can
+    /// be in a part of a file that could not be read, the count is not exact, and the rate and all metrics are NaN.
     pub statistics: WindowStatistics,
     /// Whether the window has the full length. The first window of a topic and the last window of the bag are shorter:
     /// their counts are right, but their rates are not.

@@ -2,8 +2,8 @@
 
 //! Reads the SQLite files of rosbag2.
 //!
-//! In these files, a message has only one time, which is the time of its reception. It has no sequence number and no
-//! publisher. Since ROS 2 Iron, the files contain the definitions of the message types.
+//! In these files, a message has only one time, which is the time of its reception. The files contain neither sequence
+//! numbers nor publishers. Since ROS 2 Iron, the files contain the definitions of the message types.
 
 use std::{
     collections::HashMap,
@@ -83,7 +83,7 @@ fn open(content: &Path, path: &Path) -> Result<Database, BagError> {
     }
     let directory = tempfile::tempdir().map_err(&io)?;
     let copy = directory.path().join("bag");
-    // SQLite writes the changes of the journal to the copy, so the copy does not get the permissions of the file.
+    // SQLite writes the journal's changes to the copy, so the copy does not get the file's (read-only) permissions.
     let copy_file = |from: &Path, to: &Path| -> io::Result<u64> {
         io::copy(&mut File::open(from)?, &mut File::create(to)?)
     };

@@ -30,8 +30,8 @@ pub const METRICS: [Metric; 7] = [
     Metric::MessageSize,
 ];
 
-/// The description of a bag in place of a middleware: which times and numbers it has for each message. An unknown time
-/// is 0, and an unknown sequence number is `u64::MAX`.
+/// Describes the bag as if it were a middleware: which times and numbers the recorder gets with each message. An
+/// unknown time is 0, and an unknown sequence number is `u64::MAX`.
 static TRANSPORT: Transport =
     Transport { name: "the bag", received: ReceivedTimestamp::Reception, has_sequence_numbers: true };
 
@@ -103,7 +103,7 @@ pub struct Topic {
     lacks_publisher: bool,
     nodes: Vec<(Gid, String)>,
     windows: u64,
-    /// The number of messages received in all windows.
+    /// The number of messages received in all windows that have ended so far.
     received: u64,
     summaries: Vec<(Metric, Merged)>,
     distributions: Distributions,
@@ -183,7 +183,7 @@ impl Topic {
         self.recorder.record_start(&received, || time);
     }
 
-    /// Lets the recorder compare no later message with an earlier one, because messages may be missing here.
+    /// Later messages are not compared with messages from before this call, because messages may be missing between.
     pub(crate) fn forget_last(&mut self, clock: &ReadClock) {
         if self.started.is_some() {
             self.recorder.disable();
@@ -193,8 +193,8 @@ impl Topic {
 
     /// Ends the window at the current time of the clock. Returns `None` before the first message.
     ///
-    /// `gap` is the window if messages of it may be missing. Then all figures except the number of received messages are
-    /// unknown.
+    /// `gap` is the window if messages of this window may be missing; otherwise `None`. With a gap, all figures except
+    /// the number of received messages are unknown.
     pub(crate) fn end_window(&mut self, clock: &ReadClock, gap: Option<Window>) -> Option<WindowStatistics> {
         let started = Timestamp::from_nanoseconds(self.started?);
         let mut window = self.recorder.end_window(clock)?.statistics;
@@ -258,8 +258,8 @@ impl Topic {
 
     /// Returns the number of messages whose times were before the current window. These messages are in no window.
     ///
-    /// The recorder has written them after more than 65 536 later messages; or the clock of the windows is the header
-    /// stamp, and the stamps of this topic are much earlier than those of other topics, as for a map.
+    /// One possible reason is that the recorder wrote more than 65 536 later messages before these messages. Another is
+    /// that the clock of the windows is the header stamp, and this topic's stamps are much older than other topics'.
     pub fn misplaced(&self) -> u64 {
         self.misplaced
     }

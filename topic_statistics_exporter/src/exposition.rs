@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state in the formats that Prometheus reads.
+//! Encodes the exporter's state in the formats that Prometheus reads.
 //!
 //! The module `families` goes through the state and passes each time series to a `Writer` (a trait in the module
 //! `writer`). The modules `text` and `protobuf` implement this trait. So all formats have the same time series.

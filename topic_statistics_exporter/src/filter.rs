@@ -7,7 +7,7 @@ use topic_statistics_observe::pattern::Pattern;
 /// Patterns that include or exclude nodes by name. Without patterns, all nodes are included.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFilter {
-    /// If there are no such patterns, all nodes are included.
+    /// The patterns of the nodes to include. Without these patterns, all nodes are included.
     pub include: Vec<Pattern>,
     pub exclude: Vec<Pattern>,
 }

@@ -47,7 +47,6 @@ use super::{
     state::{ProcessFigures, SharedState},
 };
 
-/// The largest number of open connections.
 const MAX_CONNECTIONS: usize = 100;
 /// The longest time for receiving the header of a request.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -194,7 +193,6 @@ fn respond(method: &Method, path: &str, headers: &HeaderMap, metrics: &Metrics) 
     }
 }
 
-/// The page at `/`.
 const PAGE: &str = concat!(
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">",
     "<title>topic_statistics_exporter</title></head>\n",

@@ -29,7 +29,7 @@ pub struct SourceName {
     /// The fully qualified name of the node. If `measurement_source_name` has no colon, this field has the whole text.
     /// From rclcpp, this is the node name without a namespace; for `clock_offset_ms`, the name of the host.
     pub node: Box<str>,
-    /// The topic, or the name of a stopwatch or counter. `None` without a colon, or if nothing follows it.
+    /// The topic, or the name of a stopwatch or counter. `None` if no text follows a colon.
     pub name: Option<Box<str>>,
 }
 
@@ -61,7 +61,7 @@ pub struct DiagnosticName {
 }
 
 impl Received {
-    /// Returns the node that the message is about, or that reports a status about something else.
+    /// Returns the node that the message is about. If a status is not about a source, returns the reporting node.
     pub fn node(&self) -> &str {
         match self {
             Self::Window(MetricWindow { source, .. })
@@ -74,7 +74,7 @@ impl Received {
 }
 
 impl DiagnosticName {
-    /// Returns the node that reports this status: `diagnostic_updater` and this project write it before a colon.
+    /// Returns the node that reports this status. The node is the part of the status's name before the first colon.
     pub fn judge(&self) -> &str {
         self.name.split_once(':').map_or(&*self.name, |(node, _)| node)
     }
@@ -116,7 +116,7 @@ impl MetricName {
 
 /// Returns the base unit for figures in `unit`, and the factor that converts figures from `unit` to this base unit.
 ///
-/// Base units are borrowed. An unknown unit is owned, and has no control characters.
+/// A unit that is not known is returned without control characters, with the factor 1.
 pub fn base_unit(unit: &str) -> (Cow<'static, str>, f64) {
     let (base, factor) = match unit {
         "s" | "seconds" => ("seconds", 1.0),

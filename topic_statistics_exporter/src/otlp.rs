@@ -80,7 +80,7 @@ pub struct Push {
 }
 
 impl Push {
-    /// Starts to push. When the result of the requests changes, `log` is called with a line for the log.
+    /// Starts to push. `log` is called with each line for the log, for example when requests begin to fail.
     pub fn start(
         options: &Options,
         state: SharedState,

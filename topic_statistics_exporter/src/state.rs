@@ -72,10 +72,11 @@ pub struct State {
     /// loss is not assigned to a source.
     pub reported_losses: BTreeMap<SourceName, ReportedLosses>,
     diagnostics: BTreeMap<DiagnosticName, DiagnosticState>,
-    /// The healths by source and judge. A source can have a health even if the source publishes no statistics.
+    /// The health of each source according to each judge, which is a node that judges the source. A source can have a
+    /// health even if the source publishes no statistics.
     pub healths: BTreeMap<Judged, HealthState>,
     budget: Budget,
-    /// The time when ended entries were last removed to make room.
+    /// The time when ended sources and statuses were last removed to make room.
     made_room: Option<Instant>,
     /// Selects the nodes whose messages are accepted.
     pub filter: NodeFilter,
@@ -113,7 +114,7 @@ pub struct Counts {
     /// Accepted loss reports, each for one topic.
     pub losses: u64,
     pub diagnostics: u64,
-    /// Metrics and distributions of windows that had been counted before.
+    /// Messages with a metric or a distribution of a window that an earlier message already contained.
     pub duplicate: u64,
     /// Messages with impossible names or numbers.
     pub invalid: u64,
@@ -131,7 +132,8 @@ const SINGLE_SERIES: usize = 1;
 /// the node still publishes statistics of the topic. The time is longer than 10 minutes, because the alert on losses
 /// looks back 10 minutes.
 const KEEP_LOSSES: Duration = Duration::from_secs(900);
-/// From the first loss of a topic to the first event: nodes publish one event per second by default.
+/// The assumed time from the first loss on a topic to the first loss event. By default, nodes publish events each
+/// second.
 const FIRST_LOSSES: Duration = Duration::from_secs(1);
 /// The shortest time between two removals of ended sources to make room for new sources.
 const MAKE_ROOM_PERIOD: Duration = Duration::from_secs(1);
@@ -329,9 +331,9 @@ impl State {
         !is_recent
     }
 
-    /// Removes entries of the sender with the most time series, if this sender has more than the sender of `received`.
-    /// `no_room` decides which time series are compared: all time series, or only those of the node in `received`.
-    /// Returns `None` if there is still no room.
+    /// Makes room for the message `received` of `sender`, a publishing process. For this, removes entries of the sender
+    /// with the most time series, if this other sender has more time series. `no_room` decides which time series are
+    /// compared: all time series, or only those of the node in `received`. Returns `None` if there is still no room.
     fn give_way(&mut self, received: &Received, sender: Sender, no_room: NotAdded) -> Option<()> {
         let (node, series) = match received {
             Received::Window(MetricWindow { source, .. }) | Received::Distribution(source, _) => {
@@ -349,7 +351,7 @@ impl State {
             NotAdded::Duplicate | NotAdded::TooWide => return None,
         };
         let way = self.budget.giving_way(sender, series, node)?;
-        // Finding the entries takes a search through the whole state. So several entries are removed after each search.
+        // Each call searches the whole state. So a call removes several entries at once, and calls are rare.
         let removed = way.missing.max((way.excess / 2).min(self.limits.max_series / 100));
         let is_its = |of_node: &str, receipt: &Receipt| {
             receipt.sender == way.sender && node.is_none_or(|node| node == of_node)

@@ -158,7 +158,7 @@ impl Subscriptions {
     const LOG_INTERVAL: Duration = Duration::from_secs(60);
 }
 
-/// Subscribes to a topic. `receive` passes the content of a message to its second argument, which fills the state.
+/// Subscribes to a topic. `receive` reads a message, and calls its second argument to add the content to the state.
 fn subscribe<T: rosidl_runtime_rs::Message>(
     worker: &Worker<()>,
     options: SubscriptionOptions<'_>,

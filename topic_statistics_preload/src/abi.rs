@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The C types of rmw and rosidl that this library reads or writes. The layout is that of Jazzy and Kilted. The test
+//! The C types of rmw and rosidl that this library reads or writes, with the layout of Jazzy and Kilted. The test
 //! `tests/null/headers.rs` has the C name of each type, and compares the types with the C headers.
 //!
 //! A type that the middleware creates is declared only up to the last field that this library uses.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Functions whose call shows that the callback of the calling thread has returned: see `cause.rs` of the core. Each
-//! function records this return. Like the functions in `hooks.rs`, it also calls the process's own function.
+//! function records this return, and calls the function with the same name in the process's own libraries.
 //!
 //! rclcpp, rclpy and rclrs call these functions of rcl and rmw.
 

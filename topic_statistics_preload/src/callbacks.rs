@@ -121,15 +121,16 @@ impl Callbacks {
 pub struct Buffer {
     address: usize,
     pub subscription: usize,
-    /// The number of messages that were put into the buffer since its creation. rclcpp changes the buffer under a lock.
+    /// The number of messages that were put into the buffer since its creation. Only one thread at a time changes this
+    /// number, because rclcpp changes the buffer under a lock.
     enqueued: AtomicU64,
-    /// For each place of the buffer: the start of the publication of the place's message, in nanoseconds on the
-    /// monotonic clock; 0 if unknown. The slice is empty if the buffer has more places than [`PLACES`](Self::PLACES).
+    /// For the message in each place of the buffer: when its publication started, in nanoseconds on the monotonic
+    /// clock; 0 if unknown. The slice is empty if the buffer has more places than [`PLACES`](Self::PLACES).
     published: Box<[AtomicI64]>,
 }
 
 impl Buffer {
-    /// If a buffer has more places, the times of publications are not stored.
+    /// The largest number of places of a buffer for which the times of publications are stored.
     const PLACES: usize = 4096;
 
     pub fn new(address: usize, capacity: usize, subscription: usize) -> Self {

@@ -26,7 +26,7 @@ pub fn is_enabled() -> bool {
     IS_ENABLED.load(Ordering::Relaxed)
 }
 
-/// Records what this thread does, by a method of [`Activity`].
+/// Records what this thread does. `change` calls a method of [`Activity`].
 #[inline]
 pub fn note(change: impl FnOnce(&mut Activity)) {
     if is_enabled() {

@@ -29,8 +29,8 @@ use crate::{
 };
 
 static EXECUTOR: OnceLock<Option<Executor>> = OnceLock::new();
-/// The index of each callback's ID plus 1, by the callback's address. The "pointers" are these numbers, so they are
-/// never dereferenced.
+/// For each callback, by the callback's address: the index of the callback's ID, plus 1. The table stores these numbers
+/// as pointers, which are never dereferenced.
 static NUMBERS: Pointers<c_void> = Pointers::new();
 static NAMES: LazyLock<Mutex<HashMap<usize, Named>>> = LazyLock::new(Mutex::default);
 
@@ -93,7 +93,7 @@ pub unsafe fn begin(node: *const Node) {
     if EXECUTOR.get().is_some() {
         return;
     }
-    let names = lock(&NAMES); // while this is locked, no other thread names a callback
+    let names = lock(&NAMES); // locked until all present names are added, so that no name is missed
     let begun = EXECUTOR.get_or_init(|| {
         let names = ExecutorNames::default();
         let executions = Arc::new(Windowed::new(Executions::new(names.clone()).ready_of_system_time()));
@@ -123,7 +123,7 @@ thread_local! {
 impl Drop for ThreadEnd {
     fn drop(&mut self) {
         let Some(number) = self.number.get().filter(|_| !has_ended()) else { return };
-        // Another destructor of the thread may still run a callback, which is not measured.
+        // A later destructor of this thread may still run a callback. Above the limit, no callback is measured.
         thread::with(|thread| thread.number.set(Executor::THREADS + 1));
         let _panic = protect(|| executor().inspect(|executor| executor.names.end_thread(number)));
     }

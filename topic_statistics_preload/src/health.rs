@@ -25,7 +25,7 @@ use crate::{
 pub struct Expected(ExpectationFile);
 
 impl Expected {
-    /// Reads the file. If the file cannot be used, logs the reason and returns `None`: then nothing is judged.
+    /// Reads the file. If the file cannot be used, logs the reason and returns `None`. Then no source is judged.
     pub fn read(path: &Path, namespace: &Namespace) -> Option<Self> {
         let file = ExpectationFile::read(path, namespace);
         file.map(Self).map_err(|why| line(format_args!("no health: TOPIC_STATISTICS_EXPECT {why}"))).ok()
@@ -42,8 +42,8 @@ impl Expected {
         chosen.iter().copied().chain(needed).collect()
     }
 
-    /// Returns the expectations of a new source; `None` if the source is not judged. Logs each condition that the file
-    /// states for this source by name, but that is not judged.
+    /// Returns the expectations of a new source; `None` if the source is not judged. If the file names this source in a
+    /// condition that this process cannot judge, logs this condition.
     pub fn expectations(&self, source: &Source) -> Option<Expectations> {
         let (names, kind) = (source.names(), source.kind());
         for condition in self.0.named_conditions(names, kind) {
@@ -74,7 +74,7 @@ pub fn publish(output: &Output, diagnosed: &[&Diagnosed]) -> Result<(), PublishE
     })
 }
 
-/// The texts of a status, which end with NUL.
+/// The texts of a diagnostic status. Each text ends with NUL, as C requires.
 struct Texts {
     level: u8,
     name: CString,

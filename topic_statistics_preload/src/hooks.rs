@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The functions of rmw (see `rmw/rmw.h`) that this library exports. The host calls them in place of the process's own
-//! functions.
+//! The functions of rmw (see `rmw/rmw.h`) that this library exports. The host, which is the process with the nodes,
+//! calls these functions in place of the functions with the same names in its own libraries.
 //!
 //! Each function calls the process's own function with the same arguments. During this call, no code of the statistics
 //! is on the stack. So unwinding, for example when a thread is cancelled, works as without this library.
@@ -33,7 +33,7 @@ unsafe fn has_taken(result: Ret, taken: *const bool) -> bool {
     result == OK && unsafe { taken.as_ref() } == Some(&true)
 }
 
-/// Records the result of a take without statistics: a message was taken, or no message was available.
+/// Records the result of a take that is not measured: either a message was taken, or no message was available.
 /// Safety: `taken` must be null or valid.
 pub unsafe fn note_taken(result: Ret, taken: *const bool) {
     // SAFETY: By contract.
@@ -143,7 +143,8 @@ export! {
     }
 }
 
-/// Takes a message without message info. For a measured subscription, takes the message with message info instead.
+/// Takes a message by the function `$plain`, which returns no message info. But for a measured subscription, calls
+/// `$with_info` instead, because the statistics need the message info.
 macro_rules! take {
     (
         $plain:ident or

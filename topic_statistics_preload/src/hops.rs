@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The sources of hops. A hop is the way of a message through the node: from a subscription to the publication that the
-//! message causes. When a thread of the host publishes on a new hop, this thread only marks the hop. The thread of the
-//! statistics creates the hop's source before it next publishes a window.
+//! message causes. At the first publication of a hop, the publishing thread of the host only marks the hop. Later, the
+//! thread of the statistics creates the hop's source before it publishes the next window.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},

@@ -47,7 +47,7 @@ impl Reports for Lines {
     }
 
     fn log_health(&self, _: Severity, text: &str) {
-        // Because of this separate counter, a topic whose health changes often does not suppress other lines.
+        // Lines about health have a separate counter, so a topic whose health changes often suppresses no other lines.
         static LINES: AtomicU32 = AtomicU32::new(0);
         write(&LINES, "the last line about health; /diagnostics continues", text);
     }

@@ -52,7 +52,7 @@ pub unsafe fn record_taken(subscription: *const Endpoint, taken: &Taken, info: O
     let Some(epoch) = subscription.recorder.epoch() else { return };
     let header = match (subscription.stamp, taken) {
         (Some(_), _) if subscription.node.clocks.load(Ordering::Relaxed) > 0 => {
-            subscription.recorder.accept_no_stamps(); // there are stamps, but of simulated time, which is unknown here
+            subscription.recorder.accept_no_stamps(); // the stamps are of simulated time, which is unknown here
             0
         }
         // SAFETY: By contract.
@@ -129,7 +129,7 @@ pub struct Started {
     publisher: &'static Publisher,
     /// The start, in nanoseconds on the monotonic clock.
     at: i64,
-    /// Whether the publication was already counted, when the same message was passed on within the process.
+    /// Whether the same message was passed on within the process before, and the publication was counted then.
     is_counted: bool,
 }
 
@@ -152,7 +152,8 @@ pub fn start_publication(address: *const Endpoint) -> Option<Started> {
     Some(Started { publisher, at: monotonic(), is_counted })
 }
 
-/// Records a publication that has succeeded now. The host does not destroy a publisher during a publication.
+/// Records a publication that has succeeded now. The publisher still exists, because the host does not destroy a
+/// publisher during a publication.
 #[inline]
 pub fn record_published(started: &Started, size: u32) {
     let Started { publisher, at, is_counted } = *started;

@@ -20,7 +20,7 @@ pub struct Options {
     pub distributions: bool,
     /// The file of expectations; `None` if nothing is judged.
     pub expect: Option<PathBuf>,
-    /// The namespace of the names in that file that have no slash at their start.
+    /// The namespace that is put before those names in the file `expect` that have no slash at their start.
     pub expect_namespace: Namespace,
 }
 
@@ -243,7 +243,7 @@ mod tests {
         let misspelt = read(&[("TOPIC_STATISTICS_TOPIC", "/imu")]).unwrap_err();
         assert!(misspelt.starts_with("TOPIC_STATISTICS_TOPIC is unknown: "), "{misspelt}");
         assert!(misspelt.contains("TOPIC_STATISTICS_TOPICS, "), "{misspelt}");
-        // Of several wrong variables, a known one is named before an unknown one, whatever their order.
+        // If a known and an unknown variable are wrong, the error names the known variable, in any order.
         let both = [("TOPIC_STATISTICS_TOPIC", "/imu"), ("TOPIC_STATISTICS_PERIOD", "x")];
         assert!(read(&both).unwrap_err().starts_with("TOPIC_STATISTICS_PERIOD is \"x\": "));
         let last = [("TOPIC_STATISTICS_PERIOD", "x"), ("TOPIC_STATISTICS_PERIOD", "0.5")];

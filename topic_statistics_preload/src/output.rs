@@ -129,20 +129,20 @@ struct State {
     topics: Arc<[OutputTopic]>,
     /// The context's nodes that have statistics.
     nodes: Vec<(NodeHandle, Arc<NodeState>)>,
-    /// A publisher for each topic that is in use. All belong to the same node.
+    /// A publisher for each topic that is in use. All these publishers belong to the same node.
     publishers: Vec<Publisher>,
     /// The context's sources that are judged. If no source is judged, nothing is published on /diagnostics.
     judged: Vec<Weak<Source>>,
 }
 
 impl Drop for State {
-    /// Leaks the publishers that are left: their node may have ended.
+    /// Leaks the remaining publishers instead of destroying them, because their node may already be destroyed.
     fn drop(&mut self) {
         self.publishers.drain(..).for_each(std::mem::forget);
     }
 }
 
-/// A publisher on a node that lives. Dropping it destroys it.
+/// A publisher of rmw on an existing node. Dropping this value destroys the publisher.
 struct Publisher {
     content: Content,
     node: NodeHandle,
@@ -212,8 +212,8 @@ impl Output {
         unsafe { lock(&self.state).publish(Content::Diagnostics, &message) }
     }
 
-    /// Removes a node that is about to be destroyed. If it has the publishers, destroys them, and creates new ones on
-    /// another node. Returns whether no node is left.
+    /// Removes a node that is about to be destroyed. If the publishers belong to this node, destroys them, and creates
+    /// new publishers on another node. Returns whether the context has no node left.
     pub fn remove_node(&self, node: NodeHandle) -> bool {
         let mut state = lock(&self.state);
         state.nodes.retain(|(other, _)| *other != node);
@@ -229,7 +229,7 @@ impl Output {
     pub fn close(&self) {
         for _ in 0..Self::EXIT.as_millis() {
             if let Ok(mut state) = self.state.try_lock() {
-                // Publishers are not destroyed: their node ends with the process.
+                // The publishers are not destroyed, because they end with the process.
                 state.publishers.drain(..).for_each(std::mem::forget);
                 state.nodes.clear();
                 return;

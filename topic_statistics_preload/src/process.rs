@@ -76,20 +76,20 @@ struct Process {
 }
 
 pub struct Subscription {
-    /// The first field, because its drop ends the statistics, before the other fields are dropped.
+    /// The first field, so it is dropped first. Its drop ends the statistics while the other fields still exist.
     _source: SourceHandle,
     pub recorder: Arc<Recorder>,
     pub transport: &'static Transport,
     pub stamp: Option<Stamp>,
     pub node: Arc<NodeState>,
     /// The number of the topic as an input of hops (a hop leads from a received message to the publication that the
-    /// message causes). 0 if hops are not measured, and for topics of an action: rclcpp does not report their
-    /// callbacks.
+    /// message causes). 0 if hops are not measured, or if the topic belongs to an action, because rclcpp does not
+    /// report the callbacks of actions.
     pub topic: u32,
     pub context: usize,
     pub callbacks: Callbacks,
-    /// Messages that were sent and received up to this time may have been dropped by a content filter. In nanoseconds
-    /// since the epoch; 0 if the subscription never had a filter, `i64::MAX` while it has one.
+    /// Up to this time, a gap in the sequence numbers may come from a content filter instead of a loss. In nanoseconds
+    /// since the epoch; 0 if the subscription never had a filter, `i64::MAX` while it has a filter.
     pub filtered_until: AtomicI64,
 }
 
@@ -224,7 +224,8 @@ impl Process {
         output
     }
 
-    /// Adds the source that `source` makes of its name and its topic. Errors if its windows cannot be published.
+    /// Adds a source. `source` makes the source from its unique name and its topic. Errors if the windows of the source
+    /// cannot be published.
     fn add(
         &self,
         new: Wanted,
@@ -276,7 +277,8 @@ pub struct Created {
     endpoint: *const Endpoint,
 }
 
-/// Measures a new endpoint from now on, as the method `kind`, if the options select the endpoint and it is not null.
+/// Measures a new endpoint from now on, if the options select the endpoint and it is not null. `kind` is the method for
+/// its kind, such as [`Created::publisher`].
 /// Safety: The pointers must be the arguments and the result of a call of rmw.
 pub unsafe fn measure(
     kind: fn(&Created),
@@ -478,7 +480,7 @@ pub fn forget_subscription(endpoint: *const Endpoint) -> Option<Box<Subscription
     let ending = is_parent.then(|| ENDING.write().unwrap_or_else(PoisonError::into_inner));
     let subscription = forget(&SUBSCRIPTIONS, endpoint.addr());
     subscription.iter().for_each(|subscription| subscription.callbacks.end(endpoint));
-    drop(ending); // the code below may block
+    drop(ending); // unlocks `ENDING` here, because the code below may block
     let Some(process) = running() else { return subscription };
     let mut clocks = lock(&process.clocks);
     if let Some(index) = clocks.iter().position(|(clock, _)| *clock == endpoint.addr()) {

@@ -45,7 +45,7 @@ impl<K: PartialEq, V> Waiting<K, V> {
 }
 
 pub struct Service {
-    /// The first field, because its drop ends the statistics, before the other fields are dropped.
+    /// The first field, so it is dropped first. Its drop ends the statistics while the other fields still exist.
     _source: SourceHandle,
     recorder: RequestRecorder,
     transport: &'static Transport,
@@ -81,7 +81,7 @@ impl Service {
 }
 
 pub struct Client {
-    /// The first field, because its drop ends the statistics, before the other fields are dropped.
+    /// The first field, so it is dropped first. Its drop ends the statistics while the other fields still exist.
     _source: SourceHandle,
     recorder: CallRecorder,
     transport: &'static Transport,
@@ -91,7 +91,7 @@ pub struct Client {
 /// The calls of a client, by the sequence numbers of the calls' requests.
 struct Calls {
     waiting: Waiting<i64, WaitingCall>,
-    /// The number of requests that are being sent. Their sequence numbers are not known yet.
+    /// The number of requests that threads are sending now. Their sequence numbers are not known yet.
     sending: u32,
     /// Responses that another thread took before the sequence number of their call was known.
     early: Waiting<i64, Response>,

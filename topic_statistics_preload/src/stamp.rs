@@ -29,7 +29,7 @@ pub struct MessageType {
 pub struct Stamp {
     /// The offset of the stamp in the struct, in bytes.
     offset: usize,
-    /// Whether the stamp is the first field. Only then is its place in a serialized message known.
+    /// Whether the stamp is the first field. Otherwise, the stamp's place in a serialized message is unknown.
     is_first: bool,
 }
 

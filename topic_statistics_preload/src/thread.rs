@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What a thread remembers from one call of the host to the next. rclcpp takes a message and calls the message's
-//! callback on the same thread. The publishing thread passes a message on within the process.
+//! The data that the library keeps for each thread, from one call of the host to the next. This works because rclcpp
+//! takes a message and calls the message's callback on the same thread. Also, the thread that publishes a message puts
+//! the message into the ring buffers of the process's subscriptions.
 
 use std::{cell::Cell, ptr};
 
@@ -12,7 +13,7 @@ use topic_statistics_core::record::{
 
 use crate::abi::Endpoint;
 
-/// What a thread remembers. The struct has no destructor and lies in the thread's static memory, so its use allocates
+/// The data of one thread. The struct has no destructor and lies in the thread's static memory, so its use allocates
 /// nothing.
 pub struct Thread {
     pub created: Cell<Created>,
@@ -76,8 +77,8 @@ pub enum Measured {
         subscription: usize,
         running: RunningCallback,
     },
-    /// A callback, for an intra-process message, of the subscription with this address. It may outlive the
-    /// subscription.
+    /// A callback, for an intra-process message, of the subscription with this address. The subscription may be
+    /// destroyed while the callback runs.
     IntraProcess {
         subscription: usize,
         running: RunningCallback,
@@ -112,7 +113,7 @@ impl Thread {
     }
 }
 
-/// Runs code with what this thread remembers. Returns `None` while the thread ends.
+/// Runs code with the data of this thread. Returns `None` while the thread ends.
 #[inline]
 pub fn with<T>(run: impl FnOnce(&Thread) -> T) -> Option<T> {
     thread_local! {

@@ -39,7 +39,7 @@ static TIMERS: Table<Timer> = Table::new();
 static ADDED: Pointers<c_void> = Pointers::new();
 
 pub struct Timer {
-    /// The first field, because its drop ends the statistics, before the other fields are dropped.
+    /// The first field, so it is dropped first. Its drop ends the statistics while the other fields still exist.
     _source: SourceHandle,
     calls: Arc<Windowed<TimerCalls>>,
     callback: usize,
@@ -63,7 +63,7 @@ pub fn add_callback(timer: *const c_void, callback: usize) {
     if has_ended() {
         return;
     }
-    ADDED.remove(timer.addr()); // may be there, from a timer that was never destroyed
+    ADDED.remove(timer.addr()); // an old entry, of a timer that was never destroyed, may have this address
     ADDED.insert(timer.addr(), std::ptr::without_provenance_mut(callback));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The tracepoints by which rclcpp reports its callbacks and its intra-process communication. The tracepoints are
-//! functions of tracetools, which rclcpp calls even if tracing is off. See `tracetools/tracetools.h`. The tracetools of
-//! some distributions do not have all of them.
+//! functions of tracetools, which rclcpp calls even if tracing is off. See `tracetools/tracetools.h`. In some ROS
+//! distributions, tracetools lacks some of these functions.
 
 use std::{
     ffi::{c_char, c_void, CStr},
@@ -34,7 +34,7 @@ export! {
         thread::with(|thread| {
             thread.created.set(Created { subscription: rmw_subscription, node, callbacks: 0 });
             thread.ring.set((0, 0));
-            // A transient local publisher may put old messages into the buffer: their times are unknown.
+            // A transient local publisher may now put old messages into the ring buffer. Their times are unknown (0).
             thread.intra_process.set(IntraProcessPublication { publisher: 0, at: 0 });
         });
         pass_on!(ros_trace_rcl_subscription_init(subscription, node, rmw_subscription, topic, depth));
@@ -57,7 +57,7 @@ fn add_callback(callback: usize) {
         return;
     };
     let Some(measured) = measured_subscription(created.subscription) else { return };
-    CALLBACKS.remove(callback); // may be there, from a subscription that was never destroyed
+    CALLBACKS.remove(callback); // an old entry, of a subscription that was never destroyed, may have this address
     if CALLBACKS.insert(callback, created.subscription.cast_mut()) {
         measured.callbacks.add(created.callbacks, callback);
     }
@@ -122,7 +122,7 @@ fn add_buffer() {
         return;
     };
     let Some(measured) = measured_subscription(subscription) else { return };
-    // May be there, from a subscription that was never destroyed. rclcpp has freed that buffer, so no thread uses it.
+    // An old entry, of a subscription that was never destroyed, may have this address. rclcpp has freed its buffer.
     BUFFERS.remove(buffer);
     if BUFFERS.insert(buffer, Box::new(Buffer::new(buffer, capacity, subscription.addr()))) {
         measured.callbacks.buffer.store(buffer, Ordering::Relaxed);
@@ -170,8 +170,8 @@ export! {
     }
 }
 
-/// Records that a publisher passes a message on within the process. The first call also stores the publisher's GID, in
-/// time before the publisher passes a first copy of a message to the middleware.
+/// Records that a publisher passes a message on within the process. The first call also stores the publisher's GID. By
+/// this GID, the library recognises the copies that the middleware delivers later and that rclcpp discards.
 /// Safety: `publisher` must be a publisher of rcl.
 unsafe fn note_intra_process(publisher: *const c_void) {
     let Some(rmw_handle) = real::rcl_publisher_get_rmw_handle() else { return };

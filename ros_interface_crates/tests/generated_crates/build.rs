@@ -23,7 +23,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     fs::write(out.join("layouts.rs"), format!("&[\n{}]", tables.layouts))?;
     fs::write(out.join("samples.rs"), &tables.samples)?;
-    // A macro that passes every message to another macro.
     let list = format!(
         "#[macro_export]\nmacro_rules! for_each_message {{ ($handle:ident) => {{ $handle! {{\n{}}} }} }}\n",
         tables.messages
@@ -49,7 +48,7 @@ fn generated_crates() -> Result<BTreeMap<String, PathBuf>, Box<dyn Error>> {
     Ok(crates)
 }
 
-/// Rust source, table by table.
+/// The tables, as Rust source.
 #[derive(Default)]
 struct Tables {
     layouts: String,

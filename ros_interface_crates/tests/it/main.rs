@@ -14,7 +14,6 @@ use ros_interface_crates::{generate, Error, Problem, Report};
 
 const POINT: Field = ("point", 1, "shapes/msg/Point", "shapes::msg::Point");
 
-/// Returns the skipped packages of a report with their problems.
 fn skipped(report: &Report) -> Vec<String> {
     report.skipped.iter().map(|(package, problem)| format!("{package}: {problem}")).collect()
 }
@@ -40,7 +39,8 @@ fn a_crate_is_rewritten_only_when_its_definition_changes() {
     assert_eq!((second.written.len(), second.kept), (0, vec!["shapes".to_owned()]));
     assert!(marker.is_file() && modified() == before);
 
-    // A new crate updates the file times of the other crates, because ros-env watches only crates that it knows.
+    // When a new crate is written, the file times of the other crates are updated, because ros-env watches only known
+    // crates.
     ros.install("other", "Other", &[X], "", &[]);
     assert_eq!(out.generate(&[&ros]).written, ["other"]);
     assert!(modified() > before);
@@ -92,8 +92,8 @@ fn a_crate_of_another_generator_is_never_overwritten() {
     let before = ros.read("shapes", "src/msg/rmw.rs");
     let report = ros.generate(&[&ros]);
     assert!(matches!(&report.skipped[..], [(_, Problem::NotOurs { .. })]), "{report}");
-    // No crate is written to a prefix if an earlier prefix has a crate of the package, because that crate would be
-    // used. A prefix before that crate gets the right crate.
+    // No crate is written to `out` if an earlier prefix has a crate of the package, because the earlier crate would be
+    // used. If `out` comes first, the right crate is written to `out`.
     let report = out.generate(&[&ros, &out]);
     assert!(matches!(&report.skipped[..], [(_, Problem::Shadowed { .. })]), "{report}");
     assert!(skipped(&report)[0].contains("Point lacks the field y: f64"), "{report}");
@@ -134,8 +134,8 @@ fn a_package_gets_a_crate_only_with_its_dependencies() {
     );
     assert_eq!(skipped(&report)[0], "lost: it needs gone, which has no usable Rust crate");
 
-    // If requested, a package that was built with another definition of a type loses its crate, and so do packages that
-    // need it.
+    // `paths` was built with another definition of `shapes/msg/Point`. If all packages are requested, its crate is
+    // removed, and so is the crate of `maps`, which needs `paths`.
     let report = only(&["shapes", "paths"], &[&overlay, &ros], &out).unwrap();
     assert_eq!([&report.written[..], &report.kept].concat(), ["shapes", "paths"]);
     ros.uninstall("lost");
@@ -185,7 +185,6 @@ fn check_fails_until_every_package_has_its_crate() {
     let changed = "shapes/msg/Point changed; run `ros_interface_crates generate";
     expect(&[&out, &ros], &["check", "--packages", "shapes"], 1, &[&named, changed]);
 
-    // A crate of another generator.
     let ros = Prefix::with_point(&[X]);
     ros.install_foreign_crate();
     expect(&[&ros], &["check"], 0, &[]);
@@ -207,7 +206,7 @@ fn humble_is_not_supported() {
     let generate = ["generate", "--out", out.path().to_str().unwrap()];
     expect(&[&ros], &generate, 2, &["Humble and older distributions are not supported"]);
     expect(&[&ros], &["check"], 1, &[]);
-    // With crates of another generator there is nothing to do.
+    // If another generator has written the crates, `generate` succeeds without type descriptions.
     ros.install_foreign_crate();
     expect(&[&ros], &generate, 0, &["1 packages have their crates already"]);
     let none = ros_interface_crates::generate(&search(&[&Prefix::new()]), out.path(), &mut |_, _, _| ());

@@ -92,7 +92,7 @@ fn a_bag_against_itself_is_chance_and_a_single_outlier_is_too() {
     let mut outlier = windows.clone();
     outlier[50] = 1e9;
     assert_eq!(verdict("message_age", &windows, &outlier).verdict, Verdict::CouldBeChance);
-    // Quantities without noise.
+    // Without noise, equal values are no change, and any difference is a change.
     assert_eq!(verdict("message_size", &[5.0; 20], &[5.0; 20]).verdict, Verdict::CouldBeChance);
     assert_eq!(verdict("message_size", &[5.0; 20], &[6.0; 20]).verdict, Verdict::Different);
 }
@@ -113,7 +113,7 @@ fn too_few_blocks_say_nothing() {
     assert!(comparison.verdict == Verdict::TooFew && comparison.baseline.is_nan());
 }
 
-/// Among many quantities that have not changed, some have small p-values by chance.
+/// Among many unchanged quantities, some have small p-values by chance. Fails if two of them count as changed.
 #[test]
 fn p_values_are_adjusted_for_their_number() {
     let mut chance = fastrand::Rng::with_seed(4);

@@ -58,7 +58,7 @@ impl ChunkHead {
     }
 }
 
-/// The content of a chunk without the messages that are read.
+/// Information about a chunk: the messages that are not read, because their topics are not selected, and definitions.
 #[derive(Default)]
 struct Others {
     /// The number of messages that are not read.
@@ -158,7 +158,7 @@ impl State<'_, '_> {
         let summed = Summed { inner: bytes, left: chunk.size, sum: crc32fast::Hasher::new() };
         let mut content = BufReader::with_capacity(BUFFER, summed);
         self.records(&mut content, chunk, others)?;
-        // The end of the content: the decoder verifies its own checksum.
+        // Reads the end of the content, because the decoder verifies its own checksum there.
         content.fill_buf().map_err(|_| ChunkFault::Compression)?;
         let sum = content.into_inner().sum.finalize();
         match chunk.sum == 0 || chunk.sum == sum {

@@ -106,7 +106,7 @@ pub(crate) fn times<R: Read + Seek>(file: R) -> io::Result<Option<(i64, i64)>> {
         let end = input.position().saturating_add(length);
         let place = match kind {
             op::CHUNK => 0,
-            op::MESSAGE => 6, // after the channel and the sequence number
+            op::MESSAGE => 6, // the time follows the channel (2 bytes) and the sequence number (4 bytes)
             _ => {
                 if end > input.len() {
                     break;

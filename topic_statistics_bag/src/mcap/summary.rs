@@ -118,7 +118,6 @@ impl Summary {
     }
 }
 
-/// Returns the checksum of the bytes from `start` to `end`.
 fn checksum<R: Read + Seek>(input: &mut Input<R>, start: u64, end: u64) -> io::Result<u32> {
     let mut sum = crc32fast::Hasher::new();
     let mut buffer = vec![0; 1 << 16];

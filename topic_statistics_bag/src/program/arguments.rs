@@ -179,7 +179,7 @@ impl Arguments {
     }
 
     /// Returns the options for reading the bag, or a baseline. If `--from` and `--to` are relative to the start of the
-    /// bag, the same part of the baseline is read. Absolute times are ignored there.
+    /// bag, the same part of the baseline is read. For the baseline, absolute times are ignored.
     pub fn options(&self, selection: &Selection, is_baseline: bool) -> ReadOptions {
         let is_valid = |time: &BagTime| !is_baseline || matches!(time, BagTime::After(_));
         let [from, to] = [self.from, self.to].map(|time| time.filter(is_valid));

@@ -40,7 +40,7 @@ use crate::support::*;
 
 const FILE: &str = "topics: {imu: {warn_unless: age<50ms, error_unless: rate>=50, stale_after: 3}}";
 
-/// The stream. Each item has a time (s), and the rate (Hz) and the age (ms) of the messages from this time on.
+/// The messages on /imu. Each item has a time (s), and the rate (Hz) and age (ms) of the messages from this time on.
 const STREAM: [(i64, i64, i64); 7] =
     [(0, 100, 5), (10, 100, 80), (15, 100, 5), (20, 25, 5), (25, 100, 5), (30, 0, 0), (36, 100, 5)];
 const END: i64 = 44;

@@ -82,8 +82,7 @@ fn a_number_that_is_not_the_publishers_tells_nothing() {
     }
 }
 
-/// The messages of a damaged chunk are not counted as lost, and their absence does not count as silence of the
-/// publisher.
+/// Fails if the messages of a damaged chunk count as lost, or if the time without them counts as a silence.
 #[test]
 fn what_cannot_be_read_is_neither_lost_nor_silent() {
     let channels = [proved("/imu", ONE, "/driver"), proved("/slow", TWO, "/rear")];
@@ -97,8 +96,8 @@ fn what_cannot_be_read_is_neither_lost_nor_silent() {
     assert_eq!((whole.notes(), whole.topic("/imu").totals().lost), (vec![], Some(0)));
     let chunks = records_of(&file, CHUNK);
     assert!(chunks.len() > 20);
-    // The last chunk is not damaged, because then the bag would end earlier. Some gaps are within a window. Other gaps
-    // extend over the end of a window.
+    // The last chunk is never damaged, because its damage would make the bag end earlier. Some gaps are within a
+    // window, and other gaps extend over the end of a window.
     for chunk in &chunks[1..chunks.len() - 1] {
         let mut damaged = file.clone();
         damaged[chunk + 1000] ^= 1;

@@ -29,13 +29,13 @@ fn regular(topic: &str, rate: i64, from: i64, to: i64, age: i64) -> Part {
     (Channel::new(topic, IMU), (0..(to - from) * rate).map(message).collect())
 }
 
-/// Gives the topic a channel that proves losses, and removes the messages with the numbers in `lost`.
+/// Gives the topic a channel whose sequence numbers prove losses. Removes the messages with the numbers in `lost`.
 fn numbered((channel, mut messages): Part, lost: &[u32]) -> Part {
     messages.retain(|message| !lost.contains(&message.sequence));
     (proved(&channel.topic, ONE, "/talker"), messages)
 }
 
-/// Writes a file with the messages in the order that `sort` makes.
+/// Writes a file with the messages in the order in which `sort` puts them.
 fn write_as_it_is(name: &str, parts: &[Part], sort: impl FnOnce(&mut Vec<Message>)) -> TestFile {
     let channels: Vec<Channel> = parts.iter().map(|(channel, _)| channel.clone()).collect();
     let of_part = |(channel, (_, messages)): (usize, &Part)| -> Vec<Message> {
@@ -78,7 +78,6 @@ impl TestFile {
     }
 }
 
-/// The result of a run of the program.
 #[derive(Debug)]
 struct Ended {
     status: Option<i32>,
@@ -232,8 +231,8 @@ fn slow_from_8_to_12_s() -> [Part; 3] {
 
 #[test]
 fn messages_that_are_not_measured_fail_what_is_judged() {
-    // The last message of the file belongs to the first window. This message is too late, because the buffer for
-    // sorting holds fewer messages than the file.
+    // The last message of the file belongs to the first window. This message is too late for this window, because the
+    // buffer for sorting holds fewer messages than the file.
     let mut messages = regular("/imu", 2000, 0, 35, 5);
     messages.1.push(messages.1[0]);
     let late = write_as_it_is("late.mcap", &[regular("/odom", 10, 0, 35, 5), messages], |_| ());

@@ -128,7 +128,6 @@ fn a_database_that_is_cut_off_is_read_up_to_there_and_told() {
     assert!(read_some > 0);
 }
 
-/// Returns the names of all files in the directory of a bag.
 fn names(file: &TestFile) -> Vec<std::ffi::OsString> {
     let entries = fs::read_dir(file.directory.path()).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();

@@ -184,7 +184,6 @@ impl Windows {
     }
 }
 
-/// The windows and the statistics that were read from a bag.
 #[derive(Debug)]
 pub struct ReadBag {
     pub windows: Windows,
@@ -211,7 +210,6 @@ pub fn read_bag(bag: &Bag, options: &ReadOptions) -> ReadBag {
     ReadBag { windows, statistics }
 }
 
-/// A file in its own temporary directory.
 pub struct TestFile {
     pub directory: TempDir,
     pub path: PathBuf,
@@ -249,12 +247,10 @@ pub fn records(file: &[u8]) -> Vec<(usize, u8)> {
     records
 }
 
-/// Returns the offsets of the records of a kind.
 pub fn records_of(file: &[u8], kind: u8) -> Vec<usize> {
     records(file).into_iter().filter(|(_, of)| *of == kind).map(|(at, _)| at).collect()
 }
 
-/// The kind of a chunk record.
 pub const CHUNK: u8 = 6;
 /// The kind of the record that follows all messages of a file.
 pub const DATA_END: u8 = 0x0f;

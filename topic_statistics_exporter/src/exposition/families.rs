@@ -99,7 +99,7 @@ fn write_metric<W: Writer>(
         match families.shape {
             Shape::Frequency => writer.counter(labels, total.count as f64, created),
             Shape::Count if total.count > 0 => writer.counter(labels, total.sum, created),
-            // The metric had no samples, or all its windows had negative samples, and such windows are not summed.
+            // The metric had no samples, or each window had a negative sample and was therefore not added to the total.
             _ if total.count == 0 => {}
             _ => {
                 let last = metric.distribution.as_ref().filter(|own| own.life.is_current(now));
@@ -118,7 +118,7 @@ fn write_metric<W: Writer>(
         writer.counter(labels, first_zero::<W>(window.total.negative_windows), window.life.created);
     }
     writer.family(&families.distribution);
-    // The bounds of classic buckets are in seconds, so other units have no classic buckets.
+    // The bounds of classic buckets are in seconds, so metrics in other units have no classic buckets.
     let bounds = if families.distribution.unit == "seconds" { bounds } else { &[] };
     for (labels, metric) in metrics {
         if let Some(distribution) = metric.distribution.as_ref().filter(|own| own.total.count > 0) {
@@ -358,7 +358,7 @@ fn write_process<W: Writer>(writer: &mut W, process: &ProcessFigures) {
 /// a service. A stopwatch, a counter or a timer has the labels `node` and `name`. The clock of a host has the label
 /// `host`. The labels are encoded once for all time series with the same label `kind`.
 struct SourceLabels<'a, W: Writer> {
-    /// Names and values, most of which are empty.
+    /// The labels (name and value) except `kind`. An empty value means that the source does not have this label.
     values: [(&'static str, &'a str); 6],
     /// The encoded labels for each kind of source. The last element has no label `kind`.
     of_kinds: [OnceCell<W::Labels>; SourceKind::ALL.len() + 1],
@@ -398,13 +398,12 @@ impl<'a, W: Writer> SourceLabels<'a, W> {
 static KINDS: LazyLock<[String; SourceKind::ALL.len()]> =
     LazyLock::new(|| SourceKind::ALL.map(|kind| kind.to_string().replace(' ', "_")));
 
-/// Returns the kind of source for the label `kind` of a metric's time series. If only one kind of source has the
-/// metric, the metric decides the kind. So a later metric of the source cannot change the label, which would end the
-/// counters.
+/// Returns the kind of source for the label `kind` of a metric's time series. If only one kind of source can have this
+/// metric, the metric alone decides the kind. So its label never changes. A changed label would end the counters.
 ///
 /// Services, clients and timers share some metrics with subscriptions, and action servers share some metrics with
-/// action clients. For such a metric, the other metrics of the source, which are published within milliseconds, decide
-/// the kind.
+/// action clients. For a shared metric, the other metrics of the source decide the kind. A source publishes all its
+/// metrics within milliseconds.
 fn kind_of(metric: Metric, source: &Source) -> Option<SourceKind> {
     // Both subscriptions and publishers measure message sizes, so their kind is unknown. The clock offset belongs to a
     // host, which has no kind.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Writes the health of sources, and the limits that the authors of the conditions have set. Alerts use these limits.
+//! Writes the health of sources for alerts, and the limits in the conditions by which this health is judged.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::{
     state::{Judged, State},
 };
 
-/// The name and the unit of a quantity, as in the names of the families `expected_...`.
+/// The name and the unit of a quantity, which are parts of the name of the metric family `expected_...`.
 type Expected = (&'static str, &'static str);
 
-/// Writes the health of all sources. `of_metric` returns a metric's name and unit in names of families.
+/// Writes the health of all sources. `of_metric` returns a metric's name and unit, as in the names of metric families.
 pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn(Metric) -> Expected) {
     let healths = || state.healths.iter().map(|(name, health)| (labels(name), health));
     let help = "Health of a source, as the node in judge sees it, its own or topic_monitor: 0 OK, 1 warning, 2 error, \
@@ -71,7 +71,7 @@ pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn
     }
 }
 
-/// Returns the labels `node`, `topic` or `name`, and `judge`: the node that judges the source.
+/// Returns the labels `node`, `topic` or `name`, and `judge`: the node that judges the source's health.
 fn labels(judged: &Judged) -> [(&'static str, &str); 3] {
     let label = match judged.source.name.as_deref() {
         Some(topic) if topic.starts_with('/') => ("topic", topic),
@@ -96,8 +96,8 @@ fn name_and_unit(limit: &ExpectedLimit, of_metric: impl Fn(Metric) -> Expected) 
     }
 }
 
-/// Returns the value of the label `figure`: the name of a metric's figure, as in conditions. The value is empty for
-/// quantities that are not metrics.
+/// Returns the value of the label `figure`: the figure of a metric, with the name that conditions use, such as `mean`.
+/// The value is empty for quantities that are not metrics.
 fn figure(quantity: Quantity) -> &'static str {
     let Quantity::Metric(_, figure) = quantity else { return "" };
     match figure {

@@ -9,7 +9,7 @@ use rclrs_topic_statistics::Metric;
 use super::writer::{counter, Family, Kind};
 use crate::model::base_unit;
 
-/// The families of all metrics of the library. The last element has the families of all other metrics.
+/// The families of each metric of the library. The last element has the families that all unknown metrics share.
 pub static OF_METRICS: LazyLock<Vec<MetricFamilies>> =
     LazyLock::new(|| Metric::ALL.iter().copied().map(Some).chain([None]).map(MetricFamilies::new).collect());
 
@@ -56,7 +56,7 @@ impl MetricFamilies {
             Some(Cow::Owned(_)) | None => "",
         };
         let shape = match metric {
-            // An executor has one sample for each of its threads.
+            // In each window, an executor has one sample per thread.
             Some(Metric::Busy) => Shape::Samples,
             Some(Metric::Frequency) => Shape::Frequency,
             Some(metric) if metric.is_count() => Shape::Count,

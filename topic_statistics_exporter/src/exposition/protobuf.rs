@@ -31,7 +31,7 @@ impl Protobuf {
         Self { out, family: 0, metrics: 0 }
     }
 
-    /// Writes a metric: its labels, and a message with its value in the field `value`.
+    /// Writes a metric: its labels, and a message with its value. `value` is the number of this message's field.
     fn metric(&mut self, labels: &[u8], value: u32, write: impl FnOnce(&mut Vec<u8>)) {
         message(&mut self.out, 4, |out| {
             out.extend_from_slice(labels);
@@ -139,11 +139,11 @@ impl Writer for Protobuf {
     }
 }
 
-/// Writes the spans of consecutive buckets. Each span has the number of empty buckets before the span.
+/// Writes each span of consecutive buckets: the number of empty buckets before the span, and the span's length.
 fn spans(out: &mut Vec<u8>, field: u32, buckets: &[Bucket], shift: i32) {
     let mut next = 0;
     for span in buckets.chunk_by(|(index, _), (following, _)| index + 1 == *following) {
-        // Prometheus numbers buckets by their upper boundaries, and OpenTelemetry by their lower boundaries.
+        // Prometheus numbers a bucket by its upper boundary, but OpenTelemetry by its lower boundary. So 1 is added.
         let first = span[0].0 + shift + 1;
         message(out, field, |out| {
             sint32::encode(1, &(first - next), out);
@@ -163,7 +163,7 @@ fn deltas(out: &mut Vec<u8>, field: u32, buckets: &[Bucket]) {
         for (_, count) in buckets {
             let count = i64::try_from(*count).unwrap_or(i64::MAX);
             let delta = count - before;
-            // The zigzag encoding of `sint64`: small positive and negative numbers need few bytes.
+            // This is the zigzag encoding of `sint64`. In this encoding, a number near 0 needs few bytes.
             encode_varint(((delta << 1) ^ (delta >> 63)) as u64, out);
             before = count;
         }

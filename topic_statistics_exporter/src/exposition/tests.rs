@@ -165,16 +165,16 @@ fn gauges_end_before_counters_when_windows_are_missing() {
         let values = read_text(Format::Text.encode(&state, now, 1e9, vec![]));
         values.keys().filter(|name| name.contains(text)).count()
     };
-    // The gauges end after three missing windows of 5 s. The quantiles, which have windows of 1 s, end after 10 s, the
-    // shortest time.
+    // The gauges end after three missing windows of 5 s each. The quantiles have windows of 1 s. But they end only
+    // after 10 s, because all figures are kept for at least 10 s.
     for (after, gauges, quantiles) in [(0.0, 1, 2), (10.0, 1, 2), (10.1, 1, 0), (15.0, 1, 0), (15.1, 0, 0)] {
         assert_eq!((count(after, "age_mean"), count(after, "quantile")), (gauges, quantiles), "{after} s");
         assert_eq!((count(after, "age_seconds_count"), count(after, "windows_total")), (1, 1), "{after} s");
     }
 }
 
-/// Services, clients and timers share some metrics with subscriptions, but have another kind. An action server and an
-/// action client share most of their metrics.
+/// Fails if a shared metric gets a wrong label `kind`. Services, clients and timers share some metrics with
+/// subscriptions. Action servers share most metrics with action clients.
 #[test]
 fn a_metric_has_the_kind_of_its_source() {
     let start = Now::read();
@@ -252,7 +252,8 @@ fn all_names_are_documented_and_none_is_there_twice() {
         assert!(names.insert(name), "{name} comes twice");
     }
     assert!(names.len() > 90, "{names:?}");
-    // A name that is in no table of the page consists of the name of a metric, a part such as `_mean`, and a unit.
+    // A name is documented if it is on the page, or if it consists of a documented name, a part such as `_mean`, and
+    // the unit in the row of this documented name.
     let is_documented = |name: &str| {
         let parts = ["_mean", "_min", "_max", "_stddev", "_distribution", "_negative_windows_total", ""];
         let units = ["_seconds", "_bytes", "_messages", "_hertz", ""];

@@ -24,7 +24,7 @@ impl Text {
         Self { out, is_open_metrics, family: None, has_header: false }
     }
 
-    /// Writes one time series: the family's name with `suffix`, the labels, and the label `further`.
+    /// Writes one time series: the family's name with `suffix`, the labels, and an additional label (`further`).
     fn sample(&mut self, suffix: &str, labels: &str, further: Option<(&str, f64)>, value: Number) {
         let Some(family) = &self.family else { return };
         let out = &mut self.out;

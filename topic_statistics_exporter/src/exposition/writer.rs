@@ -66,7 +66,7 @@ pub trait Writer {
     fn gauge(&mut self, labels: &Self::Labels, value: f64);
     /// Adds a counter to the current family. The counter was 0 at `created`.
     fn counter(&mut self, labels: &Self::Labels, value: f64, created: SystemTime);
-    /// Adds a counter, or else a gauge, to the current family.
+    /// Adds a counter (if `kind` is [`Kind::Counter`]) or a gauge to the current family.
     fn single(&mut self, kind: Kind, labels: &Self::Labels, value: f64, created: SystemTime) {
         match kind {
             Kind::Counter => self.counter(labels, value, created),

@@ -35,7 +35,8 @@ pub enum Room<T> {
     Free,
     /// This connection has to be closed to make room.
     Close(T),
-    /// All connections of the address with most connections are being answered and at most 2 s old.
+    /// The new connection is refused: the address with the most connections has only connections that are being
+    /// answered and are at most 2 s old.
     No,
 }
 
@@ -57,7 +58,7 @@ impl<T> Connections<T> {
     }
 
     /// Makes room for a new connection from an address. If the limit is reached, removes a connection of the address
-    /// with the most connections: the oldest one without a request, or else the oldest one, if older than 2 s.
+    /// with the most connections: the oldest without a request, or else the oldest of all, if it is older than 2 s.
     pub fn make_room(&mut self, address: IpAddr, now: Instant) -> Room<T> {
         if self.all.len() < self.max {
             return Room::Free;

@@ -365,7 +365,7 @@ mod tests {
         let url = |variables: &[(&str, &str)]| complete("", variables).0.unwrap().client.url;
         let own = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://metrics/as/it/is");
         assert_eq!(url(&[ENDPOINT, own]), own.1);
-        // The path for metrics comes before the query. The query is not shown.
+        // The path `/v1/metrics` is added before the URL's query. The query is not shown, because it can be a secret.
         for (value, expected, is_shown) in [
             ("http://h:4318/", "http://h:4318/v1/metrics", "http://h:4318/v1/metrics"),
             ("http://h:4318/base", "http://h:4318/base/v1/metrics", "http://h:4318/base/v1/metrics"),

@@ -23,9 +23,10 @@ impl Backoff {
 
     /// Counts a failure, and returns how long to wait.
     ///
-    /// Each failure doubles a time, up to the limit. The wait is from half of this time to the whole time, depending on
-    /// `random`, which is from 0 to 1. If the collector demands a wait with `Retry-After`, the result is the demanded
-    /// wait plus at most `initial`. So the robots of a fleet do not all send at the same moment.
+    /// Each failure doubles the longest wait, up to the limit. The result is between half of the longest wait and the
+    /// longest wait, depending on `random` (from 0 to 1). If the collector demands a wait with `Retry-After`, the
+    /// result is this wait plus at most `initial`. Because of `random`, the robots of a fleet do not all send at one
+    /// moment.
     pub fn after_failure(&mut self, retry_after: Option<Duration>, random: f64) -> Duration {
         let backoff =
             self.initial.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(self.max);

@@ -89,7 +89,7 @@ pub enum Answer {
 pub enum Failure {
     /// The collector asked to send the request later.
     Busy,
-    /// The collector did not accept the credentials, or does not know the URL: it may be repaired.
+    /// The collector did not accept the credentials, or does not know the URL. A user may repair this.
     Denied,
     /// The collector did not answer.
     Unreachable,
@@ -145,7 +145,7 @@ impl Client {
     /// Sends a request that [`compress`](crate::compression::compress) has compressed. Waits for the answer.
     pub fn post(&self, compressed: &[u8]) -> Answer {
         let mut answer = self.send(compressed);
-        // The query of the URL can be a secret, and an answer or an error text may repeat it, so it is replaced.
+        // An answer or an error text may repeat the URL's query, which can be a secret. So the query is replaced.
         if let Some(query) = self.url.query().filter(|query| !query.is_empty()) {
             let (Answer::Accepted { text, .. }
             | Answer::Refused { reason: text, .. }
@@ -278,7 +278,8 @@ fn printable(text: &str) -> String {
 
 /// Returns the text of an error. Adds a hint at the usual cause, if the error text does not name this cause.
 fn error_text(error: &str) -> String {
-    // By default, `openssl req -x509` makes a certificate of an authority. A gRPC port answers with HTTP/2.
+    // Two usual causes: by default, `openssl req -x509` makes a certificate of an authority, which rustls refuses for a
+    // server. A port of gRPC answers with HTTP/2 instead of HTTP/1.1.
     let hints = [
         (
             "CaUsedAsEndEntity",

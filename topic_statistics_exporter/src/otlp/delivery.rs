@@ -60,7 +60,7 @@ impl Delivery {
         self.queue.push(request, now);
     }
 
-    /// Takes the oldest request, which counts towards the limits until [`settle`](Self::settle).
+    /// Takes the oldest request. The request counts towards the queue's limits until [`settle`](Self::settle).
     pub fn take(&mut self, now: Instant) -> Option<Arc<Vec<u8>>> {
         self.queue.take(now)
     }

@@ -30,7 +30,7 @@ use crate::{
     state::{Bucket, Histogram, QUANTILES},
 };
 
-/// The largest size of the data points of a request, in bytes. An HTTP server accepts requests up to 20 MiB. But a
+/// The largest size of the data points of a request, in bytes. A collector accepts HTTP requests up to 20 MiB. But the
 /// collector may forward a request to a gRPC server, which accepts only 4 MiB. These 4 MiB also include names,
 /// descriptions and the resource.
 const MAX_BYTES: usize = 3 << 20;
@@ -49,7 +49,7 @@ pub fn resource(attributes: &[(String, String)]) -> Resource {
 /// request contains the samples of the lost request, and only the resolution in time is lower.
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
-/// A writer of one report. A large report has several requests.
+/// A writer of one report of the state. A large report is split into several requests.
 #[derive(Debug)]
 pub struct Report<'a> {
     resource: &'a Resource,
@@ -57,7 +57,7 @@ pub struct Report<'a> {
     family: Option<Family>,
     /// The metric of the current family.
     open: Option<Metric>,
-    /// The metrics of the previous families that belong to the same request.
+    /// The metrics of the previous families, as far as they are not in a finished request yet.
     closed: Vec<Metric>,
     /// The size of the data points that are not in a finished request yet, in bytes.
     bytes: usize,
@@ -234,7 +234,7 @@ fn nanoseconds(time: SystemTime) -> u64 {
     since.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-/// The largest number of buckets for each sign. It is the default of OpenTelemetry's SDKs, so all readers accept it.
+/// The largest number of buckets for each sign. All receivers accept this number, the default of OpenTelemetry's SDKs.
 const MAX_BUCKETS: i64 = 160;
 
 /// Returns a data point with all samples of a histogram. Its attributes and times are not set.
@@ -364,7 +364,7 @@ mod tests {
         }
     }
 
-    /// A gRPC server, to which a collector may forward requests, accepts 4 MiB.
+    /// Fails if a request is larger than 4 MiB. A collector may forward it to a gRPC server, which accepts only 4 MiB.
     #[test]
     fn a_large_report_is_several_requests() {
         let now = Now::read();

@@ -21,7 +21,7 @@ pub struct Limits {
     pub age: Duration,
 }
 
-/// A queue of requests. A [taken](Self::take) one is [finished](Self::finish) or [put back](Self::put_back).
+/// A queue of requests. A [taken](Self::take) request is [finished](Self::finish) or [put back](Self::put_back).
 #[derive(Debug)]
 pub struct Queue {
     limits: Limits,

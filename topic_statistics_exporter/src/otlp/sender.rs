@@ -75,7 +75,7 @@ impl Sender {
         self.lock().delivery.counts()
     }
 
-    /// Sends the waiting requests for at most the time `limit`, and stops. The others are lost.
+    /// Sends the waiting requests for at most the time `limit`, and stops. Requests that still wait then are lost.
     pub fn stop(&self, limit: Duration) -> PushCounts {
         let mut state = self.lock();
         state.is_stopping = true;
@@ -281,7 +281,7 @@ mod tests {
             "The OTLP collector takes nothing (",
             "refuses figures (status 400 Bad Request: bad). They are lost",
             r"(status 422 Unprocessable Entity: out of\u{9}bounds). They are lost",
-            "POST /v1/metrics?... HTTP/1.1", // without the secret
+            "POST /v1/metrics?... HTTP/1.1", // without the URL's query, which can be a secret
             "(status 307",
             "The OTLP collector rejected 3 data points of a request: \"x\"",
         ];
@@ -295,9 +295,9 @@ mod tests {
     fn a_stop_sends_what_waits_or_gives_up_in_time() {
         let hour = Duration::from_secs(3600);
         let (demand, limit) = ("Retry-After: 3600\r\n", Duration::from_secs(20));
-        // Each row has the collector's behaviour, the time limit of the stop, and the numbers of waiting requests and
-        // of attempts after the stop. The additional attempt ends before the time limit. If the collector demands a
-        // pause, there is no additional attempt.
+        // Each row has the collector's behaviour, the time limit of the stop, and two results after the stop: the
+        // number of waiting requests, and the number of failed attempts. The stop makes one more attempt, unless the
+        // collector demands a pause.
         for (reply, limit, waiting, attempts) in [
             (status(200, ""), limit, 0, 0),
             (status(503, ""), limit, 1, 2),

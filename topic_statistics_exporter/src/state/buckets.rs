@@ -16,7 +16,7 @@ impl Buckets {
         &self.0
     }
 
-    /// Returns the time series of a classic histogram: one per bound, and for infinity, sum and count.
+    /// Returns the number of time series of a classic histogram: one per bound, and three for infinity, sum and count.
     pub fn series(&self) -> usize {
         match self.0.len() {
             0 => 0,

@@ -6,7 +6,8 @@ use std::{cmp::Reverse, collections::HashMap, time::Instant};
 
 use topic_statistics_observe::bounds::{Sender, Shares};
 
-/// The reserved time series of each sender. One limit applies to all nodes together, and one to each node.
+/// The number of time series that each sender has reserved. One limit applies to all nodes together, and another limit
+/// applies to each node.
 #[derive(Clone, Debug)]
 pub struct Budget {
     all: Shares,
@@ -97,7 +98,7 @@ impl Receipt {
     }
 
     /// Returns a sort key for the order in which entries are removed to make room. Entries that were received only once
-    /// are removed first. Among the others, and among those received once, the youngest entry is removed first.
+    /// come first, and then the other entries. In both groups, the youngest entry comes first.
     pub fn rank(&self) -> (bool, Reverse<Instant>) {
         (!self.is_seen_once(), Reverse(self.first))
     }

@@ -13,8 +13,8 @@ use topic_statistics_observe::{
 use super::{budget::Receipt, life::Now};
 use crate::model::SourceName;
 
-/// A source and one judge of this source. The judge is the source's node or `topic_monitor`, and a source can have
-/// both.
+/// A source and a judge of this source: a node that compares the source's windows with conditions. The judge is the
+/// source's node or `topic_monitor`. A source can have both judges.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Judged {
     pub source: SourceName,
@@ -54,8 +54,8 @@ impl HealthState {
         }
     }
 
-    /// Updates the health from a status. A status contains the judge's counts of all its windows. So no window is
-    /// counted twice, even if the status is received several times or on several topics.
+    /// Updates the health from a status. A status contains the counts of all windows that the judge has judged so far.
+    /// Only the increase of these counts is added, so no window is counted twice if a status is received repeatedly.
     ///
     /// It is unknown when the counts in the first received status started, so only windows after this status are added.
     /// The same applies after a restart of the judge. The judge has restarted if the status has another sender than the

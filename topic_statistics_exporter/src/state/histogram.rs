@@ -30,7 +30,7 @@ pub struct Histogram {
 pub type Bucket = (i32, u64);
 
 impl Histogram {
-    /// The largest number of buckets of each sign. With more, all are joined in pairs, and the scale falls by 1.
+    /// The largest number of buckets of each sign. If more are needed, all buckets are joined in pairs.
     pub const MAX_BUCKETS: usize = 160;
 
     /// Returns a histogram without samples. `factor` converts a sample from its unit to the base unit.

@@ -41,18 +41,19 @@ pub struct Life {
 pub struct Kept {
     /// The time, as a number of window lengths.
     pub windows: u32,
-    /// Whether room is needed: a length in the stamps then counts only as far as it was observed.
+    /// Whether the state needs room. If so, a window counts as at most as long as the metric has been observed.
     pub is_full: bool,
 }
 
 impl Life {
-    /// Fewer other windows than this arrive between the two copies of a message that a relay repeats.
+    /// The number of windows that are remembered to recognise a repeated message. If a relay repeats a message, fewer
+    /// other windows than this number arrive between the two copies.
     const SEEN: usize = 8;
     /// The largest possible length of a window.
     const MAX_LENGTH: Duration = Duration::from_secs(86_400);
     /// The longest possible time between the end of a window and its reception.
     const MAX_DELAY: Duration = Duration::from_secs(5);
-    /// After this number of missing windows, the last window is no longer current.
+    /// After this number of missing windows, the last window is no longer current, so its gauges are not exported.
     pub(super) const CURRENT_WINDOWS: u32 = 3;
     /// Figures are kept for at least this time after their last window was received.
     pub(super) const MIN_KEPT: Duration = Duration::from_secs(10);
@@ -68,8 +69,8 @@ impl Life {
         }
     }
 
-    /// Returns when a window began that is received now, by the clock of this host. This time is the start stamp of the
-    /// window, unless the clock of the node's host differs from the clock of this host.
+    /// Returns when a window began, on the clock of this host. The window was received at `now`. The result is the
+    /// start stamp of the window, unless the clock of the node's host differs from the clock of this host.
     pub(super) fn begin(window: Window, now: Now) -> SystemTime {
         let latest = now.system.checked_sub(length(window)).unwrap_or(SystemTime::UNIX_EPOCH);
         let stamped = SystemTime::UNIX_EPOCH
@@ -87,7 +88,7 @@ impl Life {
         self.seen.rotate_right(1);
         self.seen[0] = Some(window);
         let since = now.monotonic.saturating_duration_since(self.last_received);
-        // The stamps come from a system clock. If it was stepped during the window, the stamped length is wrong.
+        // The stamps come from a system clock. If this clock is stepped in the window, the stamped length is wrong.
         let stamped = length(window);
         let is_stepped = stamped.is_zero() || stamped > 2 * since + Self::MAX_DELAY;
         self.length = if is_stepped { since.min(Self::MAX_LENGTH) } else { stamped };

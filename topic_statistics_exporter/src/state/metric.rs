@@ -49,7 +49,7 @@ pub struct DistributionState {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Total {
     pub count: u64,
-    /// The sum of the same samples, in the base unit of the metric.
+    /// The sum of the samples in `count`, in the base unit of the metric.
     pub sum: f64,
     /// The number of windows with a negative sample. The usual cause is that the clocks of two hosts differ.
     pub negative_windows: FirstZero,

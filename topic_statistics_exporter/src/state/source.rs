@@ -19,7 +19,7 @@ use crate::model::{MetricName, MetricWindow};
 
 #[derive(Debug)]
 pub struct Source {
-    /// The sender that added the source. Other senders can have added metrics of the same source.
+    /// The sender (publishing process) that added the source. Other senders can have added metrics of the same source.
     sender: Sender,
     pub metrics: BTreeMap<MetricName, MetricState>,
     metric_series: usize,
@@ -35,8 +35,8 @@ pub struct Source {
     pub created: SystemTime,
 }
 
-/// A window, and the numbers of messages that were received and published in this window at least. Each metric of a
-/// window arrives as a separate message, so these numbers can grow.
+/// A window, and the numbers of messages received and published in this window, as far as they are known. Each metric
+/// of a window arrives as a separate message. If a metric has more samples than the metrics before, the number grows.
 #[derive(Clone, Copy, Debug, Default)]
 struct CountedWindow {
     window: Option<Window>,
@@ -51,7 +51,8 @@ impl Source {
     /// The number of windows that are remembered. Several windows can be open at once, because two nodes with the same
     /// name, or two subscriptions of one rclcpp node, publish their metrics alternately.
     const WINDOWS: usize = 8;
-    /// The largest difference, in seconds, of both clocks if the system clock is not stepped.
+    /// If the times that passed on the system clock and on the monotonic clock differ by less than this (in seconds),
+    /// the system clock was not stepped.
     const MAX_JITTER: f64 = 0.1;
 
     /// Returns a source that began at `created`. Each of its metrics has at most `metric_series` time series.
@@ -206,8 +207,8 @@ impl Source {
         })
     }
 
-    /// Returns the number of messages that a subscription has received at least. This is the sum of the largest sample
-    /// count of each window. If only periods are measured, the first message of each window is not counted.
+    /// Returns the number of messages that a subscription has received. This is the sum of the largest sample count of
+    /// each window. If only periods are measured, it is too low: the first message of each window is not counted.
     pub fn received(&self) -> Option<u64> {
         self.received.filter(|_| self.kind().is_none())
     }

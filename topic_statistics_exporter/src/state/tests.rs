@@ -107,7 +107,7 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
         test.expire(seconds + 30.0);
     }
     assert_eq!((test.only().received(), test.only().total_windows, test.total().sum), (Some(200), 4, 0.3));
-    // Windows arrive late, are repeated, or are repeated after 8 other windows.
+    // A late window (202) is counted. A repeated window (203, then 202) is counted as a duplicate.
     for (stop, duplicates) in
         [(203, 0), (202, 0), (203, 1), (202, 2), (204, 2)].into_iter().chain((205..212).map(|stop| (stop, 2)))
     {
@@ -134,7 +134,8 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
     assert_eq!((source.received(), source.published, source.total_windows), (Some(100), Some(14), 2));
     assert_eq!(source.lost.map(FirstZero::count), Some(2 * 72), "1.5 before each of 48 messages");
 
-    // Two subscriptions of one rclcpp node have the same source name. Their timers expire one after the other.
+    // Two subscriptions of one rclcpp node have the same source name, but their windows end at different times. Both
+    // windows have to be counted.
     let mut test = Test::new(Limits::default());
     for (nanosec, metric) in
         [(0, "message_age"), (0, "message_period"), (9, "message_age"), (9, "message_period")]
@@ -156,7 +157,7 @@ fn a_metric_that_has_ended_is_gone_and_leaves_its_room() {
         ("/a:/b", "duration_ms", 100, 0.0, 2), // there is no room for the metric
         ("/c:/d", "message_age", 100, 0.0, 2),
         ("/a:/b", "message_age", 120, 15.0, 2),
-        ("/a:/b", "duration_ms", 121, 20.5, 2), // the period has ended: 20 windows of 1 s are missing
+        ("/a:/b", "duration_ms", 121, 20.5, 2), // `message_period` has ended: 20 windows of 1 s are missing
     ] {
         test.expire(at);
         test.accept(window(source, metric, stop, FIGURES), at);
@@ -177,7 +178,7 @@ fn lifetimes_follow_the_observed_windows_not_system_clocks() {
     for (windows, pause, keep_windows, count, is_there, is_gone) in [
         (steps, 1, 20, 250, 19.9, 21.0), // the clock is stepped forward by 1 h, and back later
         (&[(99, 100), (100, 3702)], 1, 20, 100, 19.9, 21.0), // the clock is stepped in the last window
-        (&[(0, day)], 1, 3, 50, 899.0, 960.0), // an only window counts as 5 min at most
+        (&[(0, day)], 1, 3, 50, 899.0, 960.0), // a single window counts as at most 5 min long
         (&[(0, 300), (300, 600)], 300, 3, 100, 899.0, 960.0),
         (&[(0, 3600), (3600, 7200)], 3600, 3, 100, 10_799.0, 10_860.0), // windows were received for an hour
     ] {
@@ -195,7 +196,7 @@ fn lifetimes_follow_the_observed_windows_not_system_clocks() {
     }
 }
 
-/// Loss events name only the topic and not the source, because the source with the topic's name may be a publisher.
+/// Fails if the losses in an event are added to the source of this topic, which may be the node's publisher.
 #[test]
 fn reported_losses_are_of_the_topic_for_a_quarter_of_an_hour() {
     let mut test = Test::new(Limits { keep_windows: 20, ..Limits::default() });

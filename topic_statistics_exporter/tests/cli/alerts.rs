@@ -240,7 +240,6 @@ fn situations(interval: u32, length: Range<u32>) -> Vec<Situation> {
     all
 }
 
-/// Runs the tests of situations with promtool.
 fn run(situations: &[Situation], evaluation: u32) {
     let Some(promtool) = find("promtool", "the alerts with promtool") else { return };
     let rules =

@@ -42,7 +42,8 @@ fn the_systemd_unit_is_valid_and_may_do_little() {
     run(Command::new(analyze).args(["security", "--offline=true", "--threshold=40"]).arg(unit));
 }
 
-/// Runs the commands in the files with a fake `ros2` that prints its arguments. The exporter accepts these arguments.
+/// Runs the commands in the files with a fake `ros2` that prints its arguments. Fails if a command has an argument that
+/// the exporter does not accept.
 #[test]
 fn it_takes_the_commands_of_unit_container_and_compose_file() {
     let workspace = tempfile::tempdir().unwrap();
@@ -73,8 +74,7 @@ fn it_takes_the_commands_of_unit_container_and_compose_file() {
         let mut command = Command::new(&words[0]);
         let printed = run(command.args(&words[1..]));
         let printed: Vec<_> = printed.lines().collect();
-        // `exec` has replaced the shell, whose child would not receive the signals. So this process is the parent of
-        // `ros2`.
+        // The test is the parent of `ros2`, because `exec` has replaced the shell. A shell would not pass on signals.
         assert_eq!(printed[0], std::process::id().to_string(), "{words:?}");
         assert_eq!(printed[1..4], ["run", "topic_statistics_exporter", "exporter"]);
         let options = Options::try_parse_from(&printed[3..]).unwrap();
@@ -126,7 +126,7 @@ fn files_of_engines_that_are_not_run_are_valid() {
     for collector in ["collector.yml", "robot-collector.yml"] {
         assert_eq!(invalid(deployed("compose.yml"), deployed(collector), &dashboards), "");
     }
-    // The check finds the errors that this test adds to the files.
+    // Fails if the check does not find the errors that this test adds to copies of the files.
     let directory = tempfile::tempdir().unwrap();
     let wrong = |path: PathBuf, from: &str, to: &str| {
         let text = fs::read_to_string(&path).unwrap();

@@ -72,7 +72,6 @@ impl Exporter {
         wait_for(what, || has(&Series::scrape(self.address())));
     }
 
-    /// Waits until the exporter's log has a line that contains `text`.
     pub fn wait_for_line(&self, text: &str) {
         wait_for(text, || self.log.lock().unwrap().iter().any(|line| line.contains(text)));
     }

@@ -28,7 +28,7 @@ class Collector(BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
 
     def do_POST(self):
-        # SIGTERM waits for this lock, so the process ends only after the answer to a printed request.
+        # The handler of SIGTERM waits for this lock, so the process ends only after it has answered a printed request.
         with lock:
             status = int(statuses.pop(0)) if statuses else 200
             body = gzip.decompress(self.rfile.read(int(self.headers['Content-Length'])))

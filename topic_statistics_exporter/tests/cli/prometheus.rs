@@ -21,7 +21,6 @@ use crate::{
     exporter::Exporter,
 };
 
-/// A running process of Prometheus.
 pub struct Prometheus {
     address: SocketAddr,
     _process: Process,
@@ -37,7 +36,6 @@ pub fn find(name: &str, what: &str) -> Option<PathBuf> {
     program
 }
 
-/// Returns a local address whose port is free.
 pub fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -55,7 +53,6 @@ impl Prometheus {
         Self::start_at(program, free_port(), directory, &text, &["--enable-feature=native-histograms"])
     }
 
-    /// Starts a Prometheus with a configuration.
     pub fn start_at(
         program: &Path,
         address: SocketAddr,

@@ -25,7 +25,7 @@ use topic_statistics_observe::ros::testing;
 /// The average, maximum, minimum, count and standard deviation of 50 samples around 2 ms, in rclcpp's order.
 pub const FIGURES: [f64; 5] = [2.0, 4.0, 1.0, 50.0, 0.5];
 
-/// Returns a window of one second that ends at `stop` (s), in the metric's unit, or ms for an unknown one.
+/// Returns a window of one second that ends at `stop` (s), in the metric's unit. An unknown metric gets the unit ms.
 pub fn window(source: &str, metric: &str, stop: i32, figures: [f64; 5]) -> MetricsMessage {
     let unit = metric.parse().map_or("ms", |metric: Metric| metric.unit());
     testing::message(source, metric, unit, stop, figures)
@@ -68,7 +68,6 @@ pub fn health(source: &str, level: u8, error_unless: &str, windows: u64) -> Diag
     testing::status(&source.trim_start_matches('/').replacen(':', ": ", 1), level, &pairs)
 }
 
-/// Returns the path of a folder in the repository.
 pub fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
@@ -102,7 +101,6 @@ impl Series {
     }
 }
 
-/// An HTTP response.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,

@@ -29,7 +29,8 @@ fn it_has_the_figures_that_a_reader_got() {
     let cpp = r#"{node="cpp_listener",kind="subscription"}"#;
     let times = "message_age message_period header_to_source_ms source_to_receive_ms receive_to_callback_ms \
                  source_to_callback_ms header_to_callback_ms callback_duration_ms";
-    // All four exported figures are exactly the figures of one window. The test's reader may receive it later.
+    // All four exported figures are exactly the figures of one window. The test may receive this window later than the
+    // exporter.
     for (source, metrics, unit, factor, labels) in [
         ("/listener:/imu", times, "seconds", 1e-3, subscription),
         ("/listener:/imu", "message_size", "bytes", 1.0, imu),

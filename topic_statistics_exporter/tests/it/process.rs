@@ -12,7 +12,6 @@ use test_support::{command, lines, program, wait_for, Process, LIMIT};
 
 use crate::common::Series;
 
-/// A running process of the exporter.
 pub struct Exporter {
     pub process: Process,
     pub address: SocketAddr,
@@ -28,7 +27,6 @@ impl Exporter {
         Self::of(&mut command(program("exporter"), &arguments, domain))
     }
 
-    /// Starts an exporter with a command.
     pub fn of(command: &mut Command) -> Self {
         let mut process = Process::spawn(command.stderr(Stdio::piped()));
         let log = lines(process.errors());
@@ -44,7 +42,6 @@ impl Exporter {
         Self { process, address, log, logged: logged.into() }
     }
 
-    /// Waits until the exporter's log has a line that contains `text`.
     pub fn wait_for_line(&self, text: &str) {
         wait_for(text, || {
             let mut logged = self.logged.lock().unwrap();

@@ -15,7 +15,6 @@ use crate::{
     process::Exporter,
 };
 
-/// A node that simulates a robot, and its publishers.
 pub struct Robot {
     pub windows: Publisher<MetricsMessage>,
     pub distributions: Publisher<MetricsDistribution>,

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             ExitCode::SUCCESS
         }
-        // Packages need this option. The project's other programs also have it.
+        // The build of packages calls this option to get the manual page and the completions.
         Some((option, [what])) if option == "--generate" => match generated(what) {
             Some(text) => {
                 print!("{text}");
@@ -97,7 +97,6 @@ fn wrong(error: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The arguments of `run`.
 struct Run<'a> {
     expect: Option<OsString>,
     expect_namespace: Option<OsString>,
@@ -171,7 +170,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns the path of the library. The error names the searched places.
+/// Returns the path of the library. The error names the paths that were searched.
 fn find() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| format!("its own path is not known: {error}"))?;
     let directory = program.parent().unwrap_or(Path::new("/"));

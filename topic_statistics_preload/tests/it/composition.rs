@@ -10,7 +10,7 @@ const NODES: usize = 10;
 /// The orders of the goals. 5 and 3 succeed with feedback, 0 succeeds without feedback, -1 is rejected, 1000 is
 /// canceled.
 const GOALS: [&str; 5] = ["5", "0", "-1", "1000", "3"];
-/// The number of feedback messages for these goals. The canceled goal has one.
+/// The number of feedback messages for these goals. The canceled goal has one feedback message.
 const FEEDBACK: f64 = 5.0 + 1.0 + 3.0;
 
 /// Returns the sources of some nodes, each with one of its metrics.

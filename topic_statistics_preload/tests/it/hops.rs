@@ -23,7 +23,8 @@ fn callbacks_of_rclpy_make_hops_and_timers_none() {
     let second = [&["second", "/a", "/b", "--delay", "0.2"], &others[..]].concat();
     let mut second = start("chain.py", &second, &options);
     wait_for("hops", || {
-        // No queue: a hop begins at the source timestamp, and the second node's callback takes 200 ms.
+        // Publishes only if no message waits at the second node, whose callback takes 200 ms. A hop begins at the
+        // source timestamp, so it would include the wait.
         if second.request("received") == second.request("count") {
             source.request("publish 1");
         }

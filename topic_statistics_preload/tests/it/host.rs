@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The library adds a thread to a process with nodes, and changes nothing else in the process. Its publishers outlive
-//! the node that they were created on.
+//! The library adds a thread to a process with nodes, and changes nothing else in the process. The library still
+//! publishes after the end of the node on which it created its publishers.
 
 use std::{collections::BTreeSet, fs};
 
@@ -9,7 +9,7 @@ use test_support::{command, domain, preload, wait_for, windows_of, Program, Read
 
 use crate::{output, preloaded, settle, start};
 
-/// A program with a node that forks, and then starts another program. A test appends how the program ends.
+/// A program with a node that forks, and then starts another program. Each test appends the end of the program.
 const SCRIPT: &str = "
 import os, subprocess, sys, time, rclpy
 from std_msgs.msg import Int32

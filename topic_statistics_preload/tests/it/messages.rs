@@ -67,8 +67,8 @@ fn each_message_of_python_is_in_one_window() {
     ];
     let sources = expected.map(|(source, metric, _)| (source, metric));
     settle(&mut reader, &sources);
-    // The publisher waits for four subscriptions. This is the fourth subscription: the readers have already found all
-    // other nodes.
+    // The publisher waits for four subscriptions. The fourth subscription is created only now, after the readers have
+    // found all other nodes.
     let mut plain = Program::start("subscriber.py", &["--ros-args", "-r", "__node:=plain"], domain());
     wait_for("all messages", || plain.request("count").parse() == Ok(COUNT));
     reader.read_until("all samples", |metrics| {

@@ -60,7 +60,7 @@ fn requests_and_calls_of_rclpy_and_those_never_answered() {
     let is_other = |metric: &&Metric| metric.source.starts_with('/') && !metric.source.ends_with(":/serve");
     assert!(metrics.iter().find(is_other).is_none());
 
-    // rclpy takes a request only after it has responded to the previous request.
+    // The service takes only one of these three requests, because rclpy takes the next request only after a response.
     (0..3).for_each(|_| drop(caller.request("send 3600000")));
     let last =
         |metrics: &[Metric], source, metric| windows_of(metrics, source, metric).last().map(Metric::average);

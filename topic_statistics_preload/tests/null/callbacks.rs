@@ -70,8 +70,8 @@ for _ in range(3):
 
 #[test]
 fn a_topic_is_one_source_by_dds_and_within_the_process() {
-    // Messages go both ways, by DDS only, and within the process only. Then 15 messages go into a buffer with 10
-    // places.
+    // Messages are sent in three ways: by DDS and within the process, only by DDS, and only within the process. Then 15
+    // messages are put into a buffer with 10 places.
     let script = "
 own = case('both')
 does('IdiccJiJi', own)
@@ -86,7 +86,7 @@ does('J' * 15 + 'i' * 15, own)
     assert_eq!(total("message_period"), periods(&windows, source, "source_to_callback_ms"));
     assert_eq!(total("source_to_callback_ms"), by_dds + within);
     assert_eq!(total("message_age"), by_dds, "the content of a message within the process is not read");
-    // The first message of each of the two senders has no gap.
+    // The first message by DDS and the first message within the process have no gap, because none precedes them.
     assert_eq!(windows.total(source, "publication_seq_gap"), (by_dds + within - 2.0, 5.0 / 13.0));
     let publisher = "/own_both_in (2)";
     let all_windows = windows.samples(publisher, "publish_period");
@@ -133,8 +133,8 @@ rmw.destroy_timer(gone)
 
 #[test]
 fn ended_threads_leave_the_executor() {
-    // Like a container with an executor for each component. 40 threads run a callback and end, 40 more do so in later
-    // windows. At most 64 threads are measured at once.
+    // As in a container with an executor for each component: 40 threads run a callback and end, and 40 more threads do
+    // so in later windows. Fails if ended threads count towards the limit of 64 measured threads.
     let script = "
 import threading
 subscription = subscribe('/own_in')

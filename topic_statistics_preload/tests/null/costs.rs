@@ -16,7 +16,7 @@ fn messages_calls_and_requests_allocate_nothing() {
         let mut command = Program::command("costs.py", &[rmw.to_str().unwrap(), "100000"], 0);
         let mut libraries = counting.display().to_string();
         if let Some(metrics) = metrics {
-            // No window ends during the test. On a busy machine, 1000 windows may wait too long for their publication.
+            // With this period, no window ends during the test. On a busy machine, windows could wait too long.
             preloaded(&mut command, &[("METRICS", metrics), ("PERIOD", "3600")]);
             libraries += &format!(":{}", preload::statistics().display());
         }
@@ -33,15 +33,15 @@ fn messages_calls_and_requests_allocate_nothing() {
     {
         let [bytes, allocations] = measure(Some(metrics));
         assert_eq!(allocations, 0.0, "{metrics}");
-        // The memory of a subscription. For rclrs_topic_statistics, benches/tests/it/cost.rs tests it.
+        // The memory of a subscription. benches/tests/it/cost.rs tests this memory for rclrs_topic_statistics.
         assert!((100.0..10_000.0).contains(&(bytes - plain)), "{metrics}: {bytes} bytes, {plain} without it");
     }
 }
 
 #[test]
 fn memory_of_endpoints_and_of_what_waits_is_bounded() {
-    // The first endpoints fill lists with a bound, such as the schedule's lists. The script's field `h` of mallinfo2
-    // is `uordblks`: the allocated bytes. A leak of 10,000 endpoints takes at least 24 bytes for each. Unpublished windows take 30 kB.
+    // The first endpoints fill bounded lists, such as the schedule's lists. In the script, `h` is the field `uordblks`
+    // of mallinfo2: the allocated bytes. A leak of 10,000 endpoints takes at least 240 kB, unpublished windows 30 kB.
     let script = "
 class Mallinfo(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in 'abcdefghij']

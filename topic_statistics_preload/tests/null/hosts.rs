@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The library does not change its host. If something is wrong, the library prints one line.
+//! The library does not change what its host (the preloaded process) does. After an error, the library prints one line.
 
 use std::process::Command;
 

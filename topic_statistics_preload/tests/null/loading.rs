@@ -26,7 +26,7 @@ assert ctypes.CDLL(None).rmw_send_request(None, None, None) == 3, 'unsupported'
 load(os.RTLD_LOCAL)
 use()
 ";
-/// The child has its own statistics, because the fork comes before the parent uses the middleware.
+/// The child has separate statistics, because the parent forks before it uses the middleware.
 const FORK: &str = "
 load(os.RTLD_LOCAL)
 child = os.fork()

@@ -98,7 +98,7 @@ fn run(script: &str, options: &[(&str, &str)]) -> Option<(Windows, String)> {
     Some((Windows(printed), errors))
 }
 
-/// Runs a script that prints nothing on standard error. Returns all windows.
+/// Runs a script, and panics if it prints anything on standard error. Returns all windows.
 fn run_silently(script: &str, options: &[(&str, &str)]) -> Option<Windows> {
     let (windows, errors) = run(script, options)?;
     assert_eq!(errors, "");

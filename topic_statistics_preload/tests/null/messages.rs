@@ -7,8 +7,7 @@ use crate::{run, run_silently};
 const CLIENT: &str = "/plan";
 const SERVICE: &str = "/plan (2)";
 
-/// In milliseconds. Only a delay from the middleware's timestamps, which are years old, to the time of the test is
-/// longer.
+/// An expected delay of more than 1e10 ms: it starts at a timestamp of the middleware, which is years old in the tests.
 const YEARS: f64 = 1e10;
 const NAN: f64 = f64::NAN;
 
@@ -28,8 +27,8 @@ fn unreported_fields_are_unknown_and_reported_ones_exact() {
         "input_to_output_ms",
     ];
     const ALL: [f64; 6] = [250.0, 1000.0, YEARS, YEARS, 0.0, YEARS];
-    // The name of a middleware in the table of docs/late.md, the source and the received timestamp, the sequence number
-    // of each message (0 if the numbers increase), and the expected mean of each metric.
+    // Each row has the name of a middleware, the source and the received timestamp, the sequence number of each message
+    // (0 if the numbers increase), and the expected mean of each metric. docs/late.md has a table of the middlewares.
     let cases = [
         ("rmw_fastrtps_cpp", SOURCE, RECEIVED, 0, ALL),
         ("rmw_fastrtps_dynamic_cpp", SOURCE, RECEIVED, 0, ALL),
@@ -52,7 +51,7 @@ def play(number, name, source, received, sequence, steps):
     does(steps, cases[number])
 ",
     );
-    // A hop becomes a source at the end of the window in which the hop is first seen.
+    // The source of a hop is created only at the end of the window with the hop's first publication.
     for steps in ["wc", "cc"] {
         for (number, (name, source, received, sequence, _)) in cases.iter().enumerate() {
             script += &format!("play({number}, b'{name}', {source}, {received}, {sequence}, '{steps}')\n");
@@ -106,7 +105,7 @@ fn only_the_callback_of_a_subscription_makes_a_hop() {
         ("cpxwp", 1.0),      // publications after a callback has returned, and after one has thrown
     ];
     let mut script = format!("cases = [case(number) for number in range({})]\n", cases.len());
-    // A hop becomes a source at the end of the window in which the hop is first seen.
+    // The source of a hop is created only at the end of the window with the hop's first publication.
     script += "for case in cases:\n    does('wcwp', case)\nwait_for_windows()\nwait_for_windows()\n";
     for (number, (steps, _)) in cases.iter().enumerate() {
         script += &format!("does('w{steps}', cases[{number}])\n");

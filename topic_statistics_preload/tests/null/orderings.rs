@@ -15,7 +15,7 @@ const ENDS: [char; 7] = ['r', 't', '_', 'A', 'Q', 'K', 'I'];
 const AT_ONCE: usize = 16;
 
 /// Returns whether the program can do the action `letter` of orderings.c after the actions `others`, and whether this
-/// tests something new.
+/// longer script tests something new.
 fn is_possible(others: &str, letter: char, is_linked: bool) -> bool {
     // The actions since the program last executed itself.
     let done = others.rsplit('x').next().unwrap();

@@ -99,7 +99,6 @@ struct Timer {
 /// destroyed.
 static INTRA_PROCESS: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs a function with new endpoints of a node.
 fn with_endpoints(node: P, name: &str, run: impl FnOnce(&Endpoints)) {
     let owned = CString::new(name).unwrap();
     let name = owned.as_ptr();
@@ -185,7 +184,7 @@ fn threads_that_create_use_and_destroy_at_once_lose_no_sample_of_another() {
     const THREADS: usize = 4;
     const ROUNDS: usize = 50;
     const USES: usize = 20;
-    // With this period, the windows are also published in time with a sanitizer.
+    // With a shorter period, the windows would not be published in time under a sanitizer.
     std::env::set_var("TOPIC_STATISTICS_PERIOD", "0.1");
     std::env::set_var("TOPIC_STATISTICS_METRICS", "all");
     let Some(rmw) = preload::library("null_rclcpp") else { return };
@@ -208,7 +207,7 @@ fn threads_that_create_use_and_destroy_at_once_lose_no_sample_of_another() {
             });
         });
     };
-    // The first node has the publisher of the windows. It is destroyed while the other nodes continue.
+    // The first node has the publisher of the windows. This node is destroyed while the other nodes continue.
     let (begins, ends) = (Barrier::new(2), Barrier::new(2));
     let wait = |_: &Endpoints| {
         begins.wait();

@@ -59,7 +59,7 @@ impl Source {
         }
     }
 
-    /// Returns text that fills `bound`. `length` is the length of `é`.
+    /// Returns text of the length `bound`. `length` is the length of the character `é`, in bytes or in UTF-16 words.
     fn bounded_text(&mut self, bound: usize, length: usize) -> String {
         let bound = if self.variant == Variant::Empty { 0 } else { bound };
         "é".repeat(bound / length) + &"x".repeat(bound % length)
@@ -73,7 +73,7 @@ pub trait Sample: PartialEq + Sized {
     /// Returns the value in the form of `tests/echo.py`.
     fn to_json(&self) -> Value;
 
-    /// Returns a sample that differs from `default`, if the type and the variant have another value.
+    /// Returns a sample that differs from `default`. If the variant allows only one value, returns this value.
     fn sample_unlike(default: &Self, source: &mut Source) -> Self {
         let other = (0..8).map(|_| Self::sample(source)).find(|sample| sample != default);
         other.unwrap_or_else(|| Self::sample(source))

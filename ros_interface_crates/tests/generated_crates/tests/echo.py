@@ -25,7 +25,7 @@ from rclpy.action import ActionClient, ActionServer
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-# Messages published before discovery are not lost.
+# With this QoS, messages that are published before the discovery of a subscription are not lost.
 QOS = QoSProfile(
     history=HistoryPolicy.KEEP_ALL,
     reliability=ReliabilityPolicy.RELIABLE,

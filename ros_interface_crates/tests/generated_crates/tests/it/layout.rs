@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compares the layout of every generated rmw structure with the C structure's, which the introspection type support
-//! of the package reports.
+//! Compares the layout of every generated rmw structure with the layout of the C structure. The introspection type
+//! support of the package reports the C layout.
 //!
 //! rcl and the middleware access these structures through pointers, so a wrong offset corrupts memory.
 

@@ -19,8 +19,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Conversation {
     pub node: Node,
     pub executor: Executor,
-    /// The process of `echo.py`, which ends when this is dropped, and its lines.
+    /// The process of `echo.py`, which ends when this struct is dropped.
     echo: Child,
+    /// The lines that `echo.py` prints.
     lines: mpsc::Receiver<String>,
     /// Python's reports of received messages, in order: `interface`, `what`, `fields` and more.
     reports: Vec<Value>,
@@ -65,7 +66,6 @@ impl Conversation {
                 "Waited {LIMIT:?} for {what} in vain. Python has received {:?}",
                 received.collect::<Vec<_>>()
             );
-            // Returns as soon as something arrives.
             self.executor.spin(SpinOptions::spin_once().timeout(Duration::from_millis(20)));
         }
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sends interfaces from Rust to Python and back over the real middleware.
 //!
-//! Python reports what it received, so that an error of Rust that cancels out in both directions is found as well.
+//! Python also reports the values that it received. So the tests even find an error of Rust's conversion that the
+//! conversion in the other direction cancels.
 
 use std::sync::{Arc, Mutex};
 
@@ -98,7 +99,7 @@ fn an_action_works_in_both_directions() {
         ended.is_some() && has("feedback") && has("result")
     });
 
-    // Python cannot echo a sequence from the goal, so feedback and result have a fixed sequence.
+    // The goal has no sequence that Python could copy, so Python sends the default feedback and result.
     let (feedback, (status, result)) = ended.unwrap();
     assert_eq!(feedback, Some(Fibonacci_Feedback::default()));
     assert_eq!((status, result), (rclrs::GoalStatusCode::Succeeded, Fibonacci_Result::default()));
@@ -140,7 +141,7 @@ fn exchange<T: Message + Interface>(node: &Node) -> Exchange {
     (Box::new(move || count.lock().unwrap().len()), Box::new(check))
 }
 
-/// Compares messages in any order: DDS keeps the order only among messages with the same key.
+/// Compares messages in any order, because DDS keeps the order only among messages with the same key.
 fn assert_equal_messages<V: PartialEq + std::fmt::Debug>(title: &str, received: &[V], sent: &[V]) {
     assert_eq!(received.len(), sent.len(), "{title}: {received:?}");
     for message in sent {
@@ -179,7 +180,7 @@ where
         &requests.lock().unwrap(),
         std::slice::from_ref(&request),
     );
-    // test_msgs' responses have the same fields as their requests.
+    // In test_msgs, a response has the same fields as the request, and Python copies these fields.
     assert_eq!(answered.unwrap().to_json(), request.to_json(), "{name}: response from Python");
     for (what, sent) in [("request", request.to_json()), ("response", response.to_json())] {
         let reports = conversation.received(name, what);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! With the feature `serde`, every message survives a round trip to JSON.
 
-/// Runs another cargo command: if the feature were enabled for the workspace, no test would show that the generated
-/// crates also compile without it.
+/// Runs another cargo command, which enables the feature `serde`. If the feature were enabled for the whole workspace,
+/// no test would show that the generated crates also compile without this feature.
 #[cfg(not(feature = "serde"))]
 #[test]
 fn every_interface_works_with_serde() {
