@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Memory is bounded, a drop returns soon, and a fault in one part does not affect the other parts.
+//! Memory is bounded, a drop of the statistics returns soon, and a fault in one part does not affect the other parts.
 
 use crate::{lifetime::has_thread, support::*};
 
@@ -10,7 +10,7 @@ fn memory() -> u64 {
     memory.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Drops statistics. Asserts that this takes at most one second, with a reserve for a busy machine.
+/// Drops statistics. Asserts that this takes at most the documented second, plus half a second for a busy machine.
 fn assert_dropped_in_time<T>(statistics: T) {
     let started = Instant::now();
     drop(statistics);
@@ -31,7 +31,8 @@ fn a_stopped_reader_neither_fills_memory_nor_blocks_a_drop() {
     assert_eq!(reader.read("first window"), "received");
     reader.signal("STOP");
     wait_for("warning that windows are discarded", || warnings_of("are discarded") > 0);
-    // DDS rejects messages when its history is full. There is one warning per second, not one per message.
+    // When its history is full, DDS rejects each message. The library must log one warning per second, not one per
+    // message.
     if !middleware::is_no_dds("messages that the middleware rejects") {
         wait_for("warning that messages are rejected", || warnings_of("could not be published") > 0);
     }
@@ -46,7 +47,7 @@ fn a_stopped_reader_neither_fills_memory_nor_blocks_a_drop() {
     assert_dropped_in_time(statistics);
 }
 
-/// Runs code on the thread that ends the next window, as the wakers of some executors do.
+/// Runs code on the thread of the statistics when the next window ends, as wakers of some executors do.
 fn at_the_next_window(
     windows: watch::Receiver<Option<Arc<WindowStatistics>>>,
     code: impl FnOnce() + Send + 'static,
@@ -86,7 +87,8 @@ fn a_waker_may_read_totals_drop_the_statistics_or_panic() {
     drop(imu);
     assert_dropped_in_time(statistics);
 
-    // The file of totals can no longer be written, so the drop waits for the writing thread until the limit.
+    // The file of totals cannot be written, because its directory is removed. The statistics must log this error and
+    // end.
     let directory = tempfile::tempdir().unwrap();
     let options = NodeStatisticsOptions::new().totals_file(directory.path().join("totals.yaml"));
     let statistics = NodeStatistics::with_options(&node, options).unwrap();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `/diagnostics` shows the faults of a real topic.
+//! `/diagnostics` shows each fault of a real topic, and the end of the fault.
 
 use crate::support::*;
 
-/// Waits for a status of the subscription with this text in its message or in its value `failing`.
+/// Waits for a status of the subscription that contains this text, in its message or in its value `failing`.
 fn wait_for_status(reader: &Program, level: Level, text: &str) -> Value {
     let (started, mut last) = (Instant::now(), Value::Null);
     loop {
@@ -34,7 +34,7 @@ fn diagnostics_show_each_fault_and_its_end() {
         .error_unless("rate>=30".parse().unwrap())
         .first_message_within(Duration::from_millis(900));
     let imu = "/imu".keep_last(1).statistics(every(200).expect(expected));
-    // The queue has room for one message, so a burst overflows it.
+    // The queue has room for one message, so a burst of messages overflows the queue.
     let imu = statistics.create_subscription(imu, |_: Imu| thread::sleep(Duration::from_millis(1))).unwrap();
     let health = imu.statistics().health();
     assert_eq!((health.borrow().window, &health.borrow().cause), (None, &Cause::NoMessageYet));
