@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reports missing and changed interface packages, and how to correct each problem. Without these reports, a missing
-//! package would cause unresolved imports. A changed package would cause structures that differ from those of the C
-//! libraries.
+//! Reports missing and changed interface packages, and how to correct each problem. Without a report, a missing package
+//! would cause unresolved imports, and a changed package would cause wrong layouts of structures.
 
 use std::{
     collections::BTreeMap,
@@ -232,8 +231,7 @@ fn report_changes(prefixes: &[PathBuf]) {
     }
 }
 
-/// Returns the prefixes and the records (`definition.json`) of the crates that ros_interface_crates generated. The keys
-/// are the names of the packages.
+/// Returns the prefixes and the records (`definition.json`) of crates that ros_interface_crates generated, by package.
 fn records(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, String)> {
     let mut records = BTreeMap::new();
     for (package, (prefix, directory)) in crates(prefixes) {
@@ -246,8 +244,7 @@ fn records(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, String)> {
 }
 
 /// Returns the directories of the crates of packages, and the prefixes in which these crates lie, by package. If
-/// several prefixes have a crate of the same package, this function returns the crate in the first prefix, which is the
-/// crate that ros-env uses.
+/// several prefixes have a crate of the same package, returns the crate in the first prefix, which ros-env uses.
 fn crates(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, PathBuf)> {
     let mut crates = BTreeMap::new();
     for prefix in prefixes {

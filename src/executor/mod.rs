@@ -207,8 +207,7 @@ impl StatsExecutor {
         });
     }
 
-    /// Handles the messages in the queue, but at most [`AT_ONCE`](Self::AT_ONCE). Returns whether more messages may be
-    /// in the queue.
+    /// Handles at most [`AT_ONCE`](Self::AT_ONCE) messages in the queue. Returns whether there may be more messages.
     fn handle_all(&self, conditions: &Arc<Conditions>, threads: &mut Threads) -> bool {
         self.shared.reset_woken();
         for _ in 0..Self::AT_ONCE {
@@ -237,8 +236,7 @@ impl ExecutorRuntime for StatsExecutor {
         for runner in mem::take(&mut self.runners) {
             self.start(runner, &conditions, &mut threads);
         }
-        // The first message to a new executor contains the wait set of the node's scope. So this call sets `of_node` if
-        // the executor is single-threaded.
+        // A new executor gets the wait set of the node's scope with its first message.
         self.handle_all(&conditions, &mut threads);
         if let Some(mut of_node) = threads.of_node.take() {
             let result = of_node.run(&conditions, || self.handle_all(&conditions, &mut threads));

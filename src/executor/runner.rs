@@ -46,8 +46,7 @@ pub(super) struct Conditions {
 pub(super) struct Runner {
     shared: Arc<Shared>,
     context: Context,
-    /// `None` until the runner first runs. The wait set is created then and not earlier, so that `spin` can return an
-    /// error of the creation.
+    /// `None` until the runner first runs. Only then can `spin` return an error of the creation of the wait set.
     wait_set: Option<WaitSet>,
     inputs: Receiver<Input>,
     activity_listeners: Arc<Mutex<Vec<WeakActivityListener>>>,

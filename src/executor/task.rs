@@ -194,8 +194,7 @@ impl Shared {
 
     /// Lets the next message wake the wait set of the node's scope again. Call this before reading the messages.
     pub(super) fn reset_woken(&self) {
-        // Unlike a store, a swap also acquires. So messages that were sent before the flag was set are visible after
-        // the swap.
+        // Unlike a store, a swap also acquires: messages sent before the flag was set are visible after the swap.
         self.is_woken.swap(false, Ordering::AcqRel);
     }
 }

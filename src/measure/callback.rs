@@ -269,8 +269,7 @@ pub trait InstrumentWorkerCallback<T: Message, Payload: 'static, Args>: Send + '
 #[derive(Debug)]
 pub struct WithPayload<Args>(std::marker::PhantomData<Args>);
 
-/// Implements the trait for callbacks with these arguments. `$Marker` is the trait's `Args`; `$passed` are the
-/// arguments that the callback gets.
+/// Implements the trait for callbacks with these arguments. `$Marker` is the trait's `Args`.
 macro_rules! worker_callbacks {
     ($(
         $Marker:ty:

@@ -33,8 +33,7 @@ pub(super) enum Size<P> {
 impl<P: Place> Size<P> {
     /// `refuse` returns the reason if the sizes of messages of this structure cannot be found.
     ///
-    /// If the encoding of the middleware is unknown, returns a warning for the user as the error. Only sizes need the
-    /// encoding.
+    /// If the encoding of the middleware is unknown, returns a warning for the user as the error.
     pub(super) fn find(
         message_type: &str,
         payload: fn() -> Result<Payload, String>,
@@ -206,8 +205,7 @@ pub(crate) enum Step<P> {
     String { place: P },
     /// The elements of fixed size of the sequence at this place, or the characters of the wide string at this place.
     Elements { place: P, element: FixedSize },
-    /// The elements of the sequence or array at this place, if their sizes differ. `steps` finds the size of one
-    /// element.
+    /// The elements of differing size of the sequence or array at this place. `steps` finds an element's size.
     Each { place: P, count: Count, stride: usize, steps: Box<[Step<P>]> },
 }
 

@@ -124,8 +124,7 @@ pub struct NodeStatistics {
 struct Running {
     node: Node,
     parameters: Option<Parameters>,
-    /// The executor's statistics. The handle of this source, unlike handles in user code, does not keep this state
-    /// alive.
+    /// The executor's statistics. Unlike handles in user code, the handle in them does not keep this state alive.
     executor: OnceLock<ExecutorStatistics>,
     scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,
@@ -177,8 +176,7 @@ impl NodeStatistics {
         #[cfg(not(feature = "totals_file"))]
         let write_totals = |_: &Scheduler| None;
 
-        // Until the thread starts, this function owns everything that it creates. So if it returns an error, everything
-        // is dropped.
+        // Until the thread starts, this function owns everything that it creates. So an error drops everything.
         let parameters = Parameters::declare(node, &options.statistics)?;
         let (statistics, expectations) = with_parameters(node, &options.statistics, parameters.as_ref());
 
@@ -326,8 +324,7 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns the unique name of a new source. `topic` is the topic of the source, or the source's own name if the
-    /// source has no topic.
+    /// Returns the unique name of a new source. `topic` is the topic, or the name of a source without a topic.
     fn source_name(&self, name: Option<SourceName>, topic: &str) -> UniqueName {
         let node = self.running.node.fully_qualified_name();
         let with_topic = || self.names.reserve(&node, &format!("{node}:{topic}"));
@@ -368,8 +365,7 @@ impl NodeStatistics {
         new.complete(source)
     }
 
-    /// Sets the expectations of a new source: the source's own expectations, or else the expectations for this source
-    /// in the file of expectations.
+    /// Sets the expectations of a new source: the source's own ones, or else those in the file of expectations.
     fn expect(&self, source: &Arc<Source>, own: Option<Expectations>) {
         let (names, kind) = (source.names(), source.kind());
         #[cfg(feature = "expectation_file")]
@@ -423,8 +419,7 @@ impl NodeStatistics {
     }
 }
 
-/// Returns the options and the expectations of a node, after the values of the node's ROS parameters have replaced the
-/// options' values.
+/// Returns the options and the expectations of a node. Values of the node's ROS parameters replace options.
 fn with_parameters(
     node: &Node,
     options: &StatisticsOptions,

@@ -39,8 +39,7 @@ pub struct Parameters {
     warn_unless: MandatoryParameter<Arc<[Arc<str>]>>,
     error_unless: MandatoryParameter<Arc<[Arc<str>]>>,
     publish_topic: ReadOnlyParameter<Arc<str>>,
-    /// When the conditions are set at run time, the scheduler checks that the sources measure the metrics of the
-    /// conditions.
+    /// The scheduler checks new conditions: the sources must measure the metrics that the conditions need.
     scheduler: Arc<OnceLock<Weak<Scheduler>>>,
 }
 
@@ -130,8 +129,7 @@ impl Parameters {
             .publish_topic(&*self.publish_topic.get())
     }
 
-    /// Returns the node's expectations, in which the conditions of the ROS parameters replace the conditions of the
-    /// options.
+    /// Returns the node's expectations, in which conditions of the ROS parameters replace the options' conditions.
     pub fn apply_to_expectations(&self, options: &NodeExpectations) -> NodeExpectations {
         // The conditions are valid, because the validation of the parameter has refused invalid conditions.
         let conditions = |parameter: &MandatoryParameter<Arc<[Arc<str>]>>| {
@@ -197,8 +195,7 @@ fn set(scheduler: &Weak<Scheduler>, change: impl FnOnce(&mut SourceDefaults)) {
     }
 }
 
-/// Returns the conditions in the texts of a parameter. If a condition has a mistake, returns the mistake as the error.
-/// A blank text has no conditions.
+/// Returns the conditions in a parameter's texts, or the mistake as the error. A blank text has no conditions.
 fn conditions(texts: &[Arc<str>]) -> Result<Vec<Condition>, String> {
     let mut all = vec![];
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {

@@ -24,8 +24,7 @@ use crate::{interfaces::topic_statistics_interfaces::msg::MetricsDistribution, r
 /// The publishers of windows on one topic: one publisher for the metrics, and one publisher for the distributions.
 pub(super) struct TopicPublishers {
     topic: String,
-    /// The QoS that the options set. `None` if the options set no QoS; the depth of the history then depends on the
-    /// number of metrics.
+    /// The QoS that the options set. If it is `None`, the depth of the history depends on the number of metrics.
     qos: Option<QoSProfile>,
     publishers: Mutex<Publishers>,
     #[cfg(feature = "interfaces")]
@@ -153,8 +152,7 @@ impl<T: Message> LazyPublisher<T> {
         Self { topic, publisher: Mutex::default() }
     }
 
-    /// Creates the publisher now, so that readers find it before the first message is published. Errors if rclrs cannot
-    /// create it.
+    /// Creates the publisher now, so that readers find it before the first message. Errors if rclrs cannot create it.
     pub(super) fn create(&self, node: &Node, qos: QoSProfile) -> Result<(), StatisticsError> {
         let created = self.get_or_create(node, qos).map(drop);
         created.map_err(|source| creation_error(node, SourceKind::Publisher, self.topic.clone(), source))

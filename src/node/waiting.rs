@@ -314,9 +314,8 @@ impl NodeStatistics {
         creation_error(&self.running.node, kind, name.to_owned(), source)
     }
 
-    /// Checks the options of a new source. `given` is the name that user code has passed. Returns the metrics that the
-    /// source measures. If the source's own options set metrics, these are the metrics of the options and of the
-    /// expectations. Otherwise they are `all`.
+    /// Checks the options of a new source. `given` is the name that user code has passed. Returns the metrics to
+    /// measure: if the source's own options set metrics, these and the metrics of its expectations, otherwise `all`.
     fn check_waiting(
         &self,
         kind: SourceKind,
@@ -347,8 +346,7 @@ impl NodeStatistics {
     ) -> Result<(Entity, SourceHandle), StatisticsError> {
         let publisher = self.publisher(&statistics)?;
         self.prepare_diagnostics(&statistics)?;
-        // The collector is added before the service is created, because a request may arrive before rclrs returns the
-        // service.
+        // The collector is added first, because a request may arrive before rclrs returns the new service.
         let new = self.add_collector(Arc::clone(&collector), own, publisher);
         let (name, entity) = create().map_err(|source| self.not_created(kind, &given, source))?;
         let source = Source::new(self.source_name(statistics.source_name, &name), collector, None);

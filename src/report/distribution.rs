@@ -53,8 +53,7 @@ mod tests {
     #[test]
     fn a_message_has_the_counts_of_all_buckets_from_the_first_to_the_last() {
         let mut distribution = Distribution::default();
-        // The samples span twelve orders of magnitude, so the distribution has scale 2: each bucket ends at a power of
-        // 2^(1/4).
+        // The samples span twelve orders of magnitude, so the scale is 2: the buckets end at powers of 2^(1/4).
         for sample in [1e-9, 1.0, 1.5, 1.5, 1e3, 0.0, -3.0] {
             assert!(distribution.accept(sample));
         }
@@ -69,8 +68,7 @@ mod tests {
         assert_eq!((message.count, message.minimum, message.maximum), (7, -3.0, 1e3));
         assert_eq!((message.sum, message.scale), (1e-9 + 1.0 + 3.0 + 1e3 - 3.0, 2));
         assert_eq!((message.zero_count, message.zero_threshold), (1, 0.0));
-        // Rounded down: log2(1e-9) * 4 = -119.6; log2(1) * 4 = 0 (1 ends bucket -1); log2(1.5) * 4 = 2.3;
-        // log2(1e3) * 4 = 39.9
+        // log2(1e-9) * 4 = -119.6; log2(1) * 4 = 0 (1 ends bucket -1); log2(1.5) * 4 = 2.3; log2(1e3) * 4 = 39.9
         let mut positive = vec![0; 160];
         for (bucket, count) in [(-120, 1), (-1, 1), (2, 2), (39, 1)] {
             positive[(bucket + 120) as usize] = count;

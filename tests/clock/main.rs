@@ -35,8 +35,7 @@ const SIMULATED_AGE: std::ops::Range<f64> = 500.0..5000.0;
 
 /// The source of a subscription to messages that the stepped host itself publishes.
 const OWN: &str = "/stepped:/own";
-/// The source of a second subscription to the same messages. Its callback is slow, so its queue of ten messages is
-/// always full.
+/// The source of a second subscription to these messages. A slow callback keeps its queue of ten messages full.
 const QUEUED: &str = "queued";
 /// The source of a subscription to messages from a process whose clock is not stepped.
 const FOREIGN: &str = "/stepped:/foreign";
@@ -61,8 +60,7 @@ fn start_talker(node: &Node, topic: &str) -> Timer {
     let publish = move || {
         let mut imu = Imu::default();
         imu.header.stamp = clock.now().to_ros_msg().unwrap();
-        // Fast DDS may refuse a publication while the clock is stepped forward. The test ignores such an error, so this
-        // message is not sent.
+        // Fast DDS may refuse to publish while the clock is stepped forward. Then this message is not sent.
         drop(publisher.publish(imu));
     };
     node.create_timer_repeating(PERIOD, publish).unwrap()
@@ -168,8 +166,7 @@ fn clock_steps_and_a_suspend_make_no_figure_wrong() {
             None => {}
         }
         let before = counts.clone();
-        // The reader may not yet have read the last window before the change, so the test waits for three further
-        // windows.
+        // The reader may be a window behind when the clock is changed, so the test waits for three windows.
         reader.read_until("windows of each metric", |read| {
             for window in read[seen..].iter().filter(|window| window.count() > 0.0) {
                 let is_it = |(source, metric): &_| window.source == *source && window.metric == *metric;

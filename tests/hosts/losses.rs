@@ -161,8 +161,7 @@ fn repeated_and_reordered_messages_are_counted_as_received() {
         })
     };
 
-    // Duplicated messages count neither as received twice nor as lost: RTPS delivers each sequence number only once,
-    // with any QoS.
+    // A duplicate is not counted: RTPS delivers each sequence number only once, with any QoS.
     let [weak, strong] = send(Conditions { duplicates: 0.2, ..Conditions::default() });
     assert!(network.link.counts(Way::There).duplicated_messages > 20);
     assert_eq!([weak.lost, strong.lost], [Some(0); 2]);

@@ -60,8 +60,7 @@ fn windows() -> StatisticsOptions {
     StatisticsOptions::new().publish_period(Duration::from_millis(500))
 }
 
-/// Returns the QoS for a topic: best effort with the setting `BEST_EFFORT`, reliable otherwise. The history has room
-/// for all messages of the tests.
+/// Returns the QoS for a topic: best effort with the setting `BEST_EFFORT`, otherwise reliable.
 fn qos(topic: &str) -> PrimitiveOptions<'_> {
     let topic = topic.keep_last(1000);
     if setting("BEST_EFFORT").is_some() {
@@ -175,8 +174,7 @@ impl Receiver {
         serde_json::from_value(request(&mut self.0, "report")).unwrap()
     }
 
-    /// Waits for the last message of each sender. Checks that each message since the first received one is received or
-    /// lost.
+    /// Waits for the last message of each sender. Checks that every message is received or lost.
     pub fn settled<const N: usize>(&mut self, sent: [(&str, u64); N]) -> Report {
         let mut report = self.report();
         wait_for("last messages", || {

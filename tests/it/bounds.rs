@@ -31,8 +31,7 @@ fn a_stopped_reader_neither_fills_memory_nor_blocks_a_drop() {
     assert_eq!(reader.read("first window"), "received");
     reader.signal("STOP");
     wait_for("warning that windows are discarded", || warnings_of("are discarded") > 0);
-    // When its history is full, DDS rejects each message. The library must log one warning per second, not one per
-    // message.
+    // DDS rejects messages when its history is full. There is one warning per second, not one per message.
     if !middleware::is_no_dds("messages that the middleware rejects") {
         wait_for("warning that messages are rejected", || warnings_of("could not be published") > 0);
     }
@@ -87,8 +86,7 @@ fn a_waker_may_read_totals_drop_the_statistics_or_panic() {
     drop(imu);
     assert_dropped_in_time(statistics);
 
-    // The file of totals cannot be written, because its directory is removed. The statistics must log this error and
-    // end.
+    // The directory of the file of totals is removed. The statistics must log the error and end.
     let directory = tempfile::tempdir().unwrap();
     let options = NodeStatisticsOptions::new().totals_file(directory.path().join("totals.yaml"));
     let statistics = NodeStatistics::with_options(&node, options).unwrap();

@@ -116,8 +116,7 @@ fn missing_packages_are_reported_with_the_fixing_command() {
     let searched = script.printed(&[&workspace, &prefix], &[], "rustc-link-search");
     assert_eq!(searched, [&workspace, &prefix].map(|prefix| format!("native={}/lib", prefix.display())));
 
-    // With the shim, no package is needed. But the name of a distribution is needed, because rclrs 0.8 panics without
-    // it.
+    // With the shim, no package is needed, but the name of a distribution is: rclrs 0.8 panics without it.
     let with_shim =
         |name, value| script.printed(&[], &[("CARGO_FEATURE_USE_ROS_SHIM", "1"), (name, value)], "error");
     assert_errors(&with_shim("ROS_DISTRO", "humble"), &[]);
@@ -238,8 +237,7 @@ fn a_changed_definition_is_an_error_until_it_is_generated() {
     assert_errors(&errors(), &[]);
     generated();
 
-    // builtin_interfaces and its crate are rebuilt. std_msgs is not rebuilt, although its Header contains the changed
-    // type.
+    // builtin_interfaces and its crate are rebuilt, but std_msgs is not, although its Header contains the type.
     change("builtin_interfaces/msg/Time");
     generate_from(search().only(["builtin_interfaces"]));
     let mut std_msgs_errors = errors();

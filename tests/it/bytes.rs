@@ -96,8 +96,7 @@ fn message_sizes_are_the_bytes_that_the_middleware_delivers() {
         }
     }
 
-    // A string that contains a NUL: the measured size must be the delivered size, whether or not the middleware sends
-    // the rest.
+    // If a string contains a NUL, some middlewares send only the text before the NUL.
     let texts = ["ab\0cd", "\0", "abc\0"];
     let rounds = Variant::ALL.len();
     let (plain, wide) = (publisher::<Text>(&statistics), publisher::<WStrings>(&statistics));

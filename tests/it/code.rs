@@ -38,8 +38,7 @@ fn stopwatches_and_counters_are_measured_and_published() {
         pause();
         drop(running);
     });
-    // The duration of a future lasts from its first poll until it is complete. A future that is never polled is not
-    // measured.
+    // A future is measured from its first poll until it is complete. This one is never polled.
     drop(rear.instrument(async {}));
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let instrumented = rear.instrument(async move { receiver.await.unwrap() });
@@ -79,8 +78,7 @@ fn the_statistics_of_a_node_have_one_thread() {
     }
     let threads = || fs::read_dir("/proc/self/task").unwrap().count();
     let (executor, node) = node("listener", &[]);
-    // The middleware starts threads with the first publisher and the first subscription, so the threads are counted
-    // after these.
+    // The threads are counted after the first publisher and subscription, for which the middleware starts threads.
     let publisher = node.create_publisher::<Int32>("number").unwrap();
     let _plain = node.create_subscription("number", |_: Int32| ()).unwrap();
     let _spinning = Spinning::start(executor);

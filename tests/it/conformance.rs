@@ -45,9 +45,8 @@ fn figures_equal_those_of_libstatistics_collector() {
                     single_samples += 1;
                 }
                 if ours.sample_count > 0 && ours.maximum < 0.0 {
-                    // For a window with only negative samples, the C++ library returns
-                    // `std::numeric_limits<double>::min()` as the maximum, which is the smallest positive number.
-                    // Version 2.0.1 corrects this.
+                    // If all samples are negative, the C++ library's maximum is `std::numeric_limits<double>::min()`,
+                    // the smallest positive number. Version 2.0.1 corrects this.
                     assert_eq!(std::mem::replace(&mut theirs[2], -1.005941), f64::MIN_POSITIVE, "{label}");
                     all_negative += 1;
                 }

@@ -45,8 +45,7 @@ fn ages_on_simulated_time_are_exact_in_every_report() {
             node.get_clock().now().nsec == now
         });
     };
-    // The test waits for each message before it sends the next message, so that each message is recorded even while a
-    // window ends.
+    // Only one message is under way at a time, because a message may not be measured while a window ends.
     let publish = |stamp: i64| {
         let received = measured.statistics().totals().unwrap().received;
         let mut message = Imu::default();

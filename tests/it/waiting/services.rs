@@ -102,8 +102,7 @@ fn every_form_of_service_and_call_is_measured() {
         let counts = [Metric::Calls, Metric::Responses, Metric::DroppedCalls];
         assert_eq!(calls.totals(counts), [6, 6, 0], "{name}");
         for windows in [service_windows, calls] {
-            // In Kilted, rmw_fastrtps does not report when a request was received. Then two of the three delays have no
-            // samples.
+            // In Kilted, rmw_fastrtps reports no received timestamp of requests, so two delays have no samples.
             let counts = windows.totals(delays);
             assert!(counts == [6; 3] || counts == [0, 0, 6], "{name}: {counts:?}");
             assert!(windows.least(Metric::SourceToCallback) >= 0.0, "{name}");
@@ -150,8 +149,7 @@ fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
     let [from_slow, from_hold] =
         [to_slow.statistics().watch(), to_hold.statistics().watch()].map(Windows::collect);
 
-    // Disabled statistics must pass the first request on. The second request is measured: it waits while the executor's
-    // thread sleeps.
+    // Disabled statistics must pass a request on. A measured request waits while the executor's thread sleeps.
     let (calling, serving) = (Arc::clone(&to_slow), Arc::clone(&slow));
     let [mut unpolled]: [Promise<Response>; 1] = run(&mut executor, async move {
         calling.notify_on_service_ready().await.unwrap();
@@ -194,8 +192,7 @@ fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
     let totals = panics_windows.totals([Metric::Requests, Metric::CallbackDuration]);
     assert_eq!((totals, panics_windows.last(Metric::ActiveRequests)), ([1, 0], 0.0));
     drop(to_panics);
-    // When a promise is dropped, rclrs 0.8 sometimes does not wake the wait set. Creating this client wakes the wait
-    // set.
+    // rclrs 0.8 sometimes misses that a promise was dropped. Creating this client wakes the wait set.
     assert_eq!(client("panics", new()).statistics().source_name(), "/caller:/panics", "its name is free");
     wait_for("the end of the promise", || unanswered.try_recv().is_err());
 
