@@ -13,7 +13,8 @@ import sys
 from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 
 REPOSITORY = "https://github.com/rclrs-topic-statistics/rclrs_topic_statistics"
-# An option in the help: `-V, --version`, `--period <SECONDS>`, `--topics <TOPIC>...`, `--from-statistics[=<TOPIC>]`.
+# Matches an option in the help of a program: `-V, --version`, `--period <SECONDS>`, `--topics <TOPIC>...`, or
+# `--from-statistics[=<TOPIC>]`.
 OPTION = re.compile(r"^ +(?:-\w, )?(--[\w-]+)(\[=)?((?: ?<[^>]+>)*)(\.\.\.)?", re.MULTILINE)
 
 
@@ -49,9 +50,9 @@ class Program:
             return 3
         sys.stdout.flush()
         sys.stderr.flush()
-        if os.name == "nt":  # after execv on Windows, the shell would not wait for the program
+        if os.name == "nt":  # on Windows, the shell would not wait after execv
             return subprocess.call([path, *arguments])
-        for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores these signals, and the program would inherit that
+        for name in ("SIGPIPE", "SIGXFSZ"):  # else the program would ignore them, like Python
             signal.signal(getattr(signal, name), signal.SIG_DFL)
         os.execv(path, [path, *arguments])
 
