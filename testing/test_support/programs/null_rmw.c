@@ -288,7 +288,7 @@ void publish(const struct endpoint *by, long count)
         rmw_publish(by, "", NULL);
 }
 
-/* Behaves like the middleware of this name, with these timestamps. If `number` is not 0, each message has this number. */
+/* Behaves like the middleware of this name, with these timestamps. If `number` is not 0, each message has it. */
 void play(const char *name, long of_source, long of_received, unsigned long number)
 {
     identifier = name;
@@ -332,7 +332,8 @@ void measure(const void *type, long count, double *take, double *publish, unsign
     bool taken;
     struct endpoint *from = rmw_create_subscription(&node, type, "/imu", qos, options);
     struct endpoint *to = create(type);
-    /* A warm-up: functions are looked up at their first call, and the first window of 1 s has to end. */
+    /* A warm-up: functions are looked up at their first call, and the preloaded library creates the hop from the
+     * subscription to the publisher at the end of a window of 1 s. */
     wait_for_messages();
     rmw_take_with_info(from, message, &taken, &info, NULL);
     rmw_publish(to, message, NULL);
