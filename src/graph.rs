@@ -35,7 +35,6 @@ pub(crate) struct PublisherCheck {
     found: Mutex<Option<Box<Found>>>,
 }
 
-/// The result of the last check.
 #[derive(Default)]
 struct Found {
     incompatible: Vec<IncompatiblePublisher>,

@@ -119,7 +119,7 @@ impl StatsExecutor {
     }
 }
 
-/// The state of the wait sets' threads while the executor spins.
+/// The state of the threads that run wait sets, while the executor spins.
 #[derive(Default)]
 struct Threads {
     running: usize,

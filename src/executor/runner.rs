@@ -50,7 +50,7 @@ pub(super) struct Runner {
     wait_set: Option<WaitSet>,
     inputs: Receiver<Input>,
     activity_listeners: Arc<Mutex<Vec<WeakActivityListener>>>,
-    /// The activity listeners of the worker whose callbacks are being called; empty at other times.
+    /// The activity listeners whose callbacks are being called; empty at other times.
     listening: Vec<Arc<Mutex<Option<ActivityListenerCallback>>>>,
     payload: Box<dyn Any + Send>,
     is_of_node: bool,

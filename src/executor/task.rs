@@ -235,7 +235,6 @@ impl Task {
         shared.send(Message::Task(Arc::new(task)));
     }
 
-    /// Polls the task once.
     pub(super) fn poll(self: Arc<Self>) {
         // From this swap on, a wake-up queues the task again.
         let queued = self.queued.swap(0, Ordering::AcqRel);

@@ -119,7 +119,7 @@ impl Probe {
     /// callback returns a future.
     ///
     /// rclrs already stores each form of callback as a boxed function, so a measured callback costs one more function
-    /// call. In a node's service, this function returns a boxed future, so each request also costs one more allocation.
+    /// call. In a node's service, the wrapper returns a boxed future, so each request also costs one more allocation.
     pub(crate) fn measure<T: Service, Payload: 'static + Send>(
         &self,
         callback: AnyServiceCallback<T, Payload>,

@@ -280,8 +280,8 @@ impl NodeStatistics {
         Some(&self.running.executor.get()?.statistics)
     }
 
-    /// Returns the numbers of messages received and lost by each subscription up to now. The result includes ended
-    /// subscriptions, but only those with the last 1000 source names.
+    /// Returns the numbers of messages received and lost by each subscription up to now. Of the subscriptions that have
+    /// ended, the result includes those with the last 1000 source names.
     pub fn totals(&self) -> Vec<TopicTotals> {
         self.running.scheduler.totals()
     }

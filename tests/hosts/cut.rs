@@ -127,7 +127,6 @@ fn the_history_of_windows_outlasts_a_short_cut() {
         };
         read_two_windows(begun);
         network.link.cut(true);
-        // How long the network is cut.
         std::thread::sleep(Duration::from_secs(cut));
         network.link.cut(false);
         read_two_windows(now());

@@ -45,7 +45,6 @@ fn preload(mut command: Command) -> Command {
     command
 }
 
-/// Starts a reader of /statistics on a host.
 fn read_statistics(host: &Host, domain: u32) -> Reader {
     host.spawn(on_the_network(Reader::command(domain, 1000))).into()
 }

@@ -10,7 +10,6 @@ use test_support::{network::Host, program, Program, LIMIT};
 
 use super::{command, now};
 
-/// A running topic_monitor.
 pub struct Monitor {
     program: Program,
     last: Value,

@@ -9,7 +9,6 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Passed,

@@ -35,7 +35,6 @@ impl Environment {
         Environment { description, target_dir, variables: vec![], prepended: vec![], hidden: vec![] }
     }
 
-    /// Sets a variable.
     pub fn set(&mut self, name: &'static str, value: impl Into<OsString>) {
         self.variables.push((name, value.into()));
     }

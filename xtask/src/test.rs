@@ -200,7 +200,6 @@ fn others(environment: &Environment, project: &Path, selection: &Selection) -> V
     jobs
 }
 
-/// The test results from nextest.
 #[derive(Debug, Default)]
 struct Report {
     failed: Vec<String>,
@@ -211,7 +210,6 @@ struct Report {
 }
 
 impl Report {
-    /// Parses a report in JUnit format.
     fn parse(junit: &str) -> Result<Report> {
         let document = roxmltree::Document::parse(junit).context("nextest's report")?;
         let mut report = Report::default();

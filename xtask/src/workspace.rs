@@ -40,7 +40,6 @@ struct Target {
 }
 
 impl Workspace {
-    /// Reads the workspace's members.
     pub fn read(project: &Path) -> Result<Workspace> {
         let mut cargo = Command::new("cargo");
         cargo.current_dir(project).args(["metadata", "--no-deps", "--format-version", "1", "--quiet"]);
@@ -51,12 +50,10 @@ impl Workspace {
 }
 
 impl Package {
-    /// Returns whether the package may be published.
     pub fn is_public(&self) -> bool {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 
-    /// Returns the directory of the manifest.
     pub fn directory(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(&self.manifest_path)
     }

@@ -86,7 +86,6 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     prefix.environment()
 }
 
-/// An embedded ROS 2.
 struct Prefix {
     distro: Distro,
     hidden: Vec<PathBuf>,

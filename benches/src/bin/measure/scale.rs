@@ -33,7 +33,6 @@ pub fn measure(seconds: f64) -> Result<Table> {
     Ok(table)
 }
 
-/// The measured process.
 pub fn run((count, seconds): (usize, u64)) -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_many")?;
