@@ -11,8 +11,7 @@ import unittest
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent
-# A script with the verb `stats`, like a command of ros2cli. The verb runs the program `program` of the ROS package
-# `programs`.
+# A script with a verb, like a command of ros2cli. The verb runs the program `program` of the package `programs`.
 VERB = """
 import argparse, sys
 from ros2topicstats.api import Arguments, Program

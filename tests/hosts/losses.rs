@@ -165,8 +165,7 @@ fn repeated_and_reordered_messages_are_counted_as_received() {
     let [weak, strong] = send(Conditions { duplicates: 0.2, ..Conditions::default() });
     assert!(network.link.counts(Way::There).duplicated_messages > 20);
     assert_eq!([weak.lost, strong.lost], [Some(0); 2]);
-    // If a later message overtakes a message, a best-effort reader drops the overtaken message, and a reliable reader
-    // restores the order.
+    // If a message overtakes another one, best effort drops the overtaken message, and reliable restores the order.
     let [weak, strong] =
         send(Conditions { reordered: 0.1, extra_delay: Duration::from_millis(200), ..Conditions::default() });
     let reordered = network.link.counts(Way::There).reordered_messages;

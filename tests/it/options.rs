@@ -82,8 +82,7 @@ fn each_source_has_its_own_windows_topic_and_ages() {
     wait_for_subscriptions(&talker, 4);
     wait_for_subscriptions(&numbers, 1);
 
-    // The test waits for each message's window before it sends the next message. So each message is in a separate
-    // window, except for the source with longer windows.
+    // Each message is in a separate window of each source, but not of the source with longer windows.
     for count in 1..=3 {
         talker.publish(imu(Duration::from_secs(60))).unwrap();
         numbers.publish(Int32::default()).unwrap();

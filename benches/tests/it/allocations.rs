@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Counts the allocations of messages, timers, requests and calls, with and without statistics. Only allocations on the
-//! threads that handle them count.
+//! Counts allocations on the threads that handle messages, timers, requests and calls, with and without statistics.
 
 use std::{
     any::Any,
@@ -28,8 +27,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// A function that triggers the counted callback, and the objects that must live while callbacks are counted.
 type Counted = (Box<dyn FnMut()>, Box<dyn Any>);
 
-/// Counts the allocations per round of the wait set and per callback, as quartiles. `create` creates the callback and
-/// its trigger on a node.
+/// Counts allocations per round of the wait set and per callback, as quartiles. `create` makes callback and trigger.
 fn count(taken: Taken, executor: Executor, create: impl FnOnce(&Node) -> Counted) -> [[u64; 3]; 2] {
     const CALLS: u64 = 300;
     let node = executor.create_node("counting").unwrap();
@@ -124,8 +122,7 @@ fn a_message_needs_no_more_allocations_than_plain_rclrs() {
         let executor = context(domain(), &[]).create_executor(StatsExecutor::new());
         let measured = message(executor, setting, Some(options()));
         assert!(is_no_more(measured, plain), "measured executor: {measured:?}, plain {plain:?}");
-        // The only thread of this executor also waits for messages, so allocations of the middleware while waiting
-        // count as allocations between two callbacks. Only the rounds are compared.
+        // The only thread of this executor also waits for messages, and the middleware allocates meanwhile.
         let executor = context(domain(), &[]).create_executor(StatsExecutor::single_threaded());
         let [rounds, _] = message(executor, setting, Some(options()));
         assert!(is_no_more([rounds, [0; 3]], plain), "single-threaded: {rounds:?}, plain {plain:?}");
@@ -151,8 +148,7 @@ fn a_timer_adds_no_allocation_a_request_one_and_a_call_two() {
     };
     assert_eq!(timer(true), timer(false));
 
-    // The service and its client have different executors, so that each round of a wait set takes only one request or
-    // one response.
+    // The service and its client have separate executors, so a round of a wait set takes one request or response.
     let call_of = |taken: Taken, is_measured: bool| {
         total(count(taken, basic(), |server| {
             let executor = basic();

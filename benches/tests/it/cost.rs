@@ -58,8 +58,7 @@ fn a_subscription_costs_at_most_2_kb_and_a_node_30_kb() {
         all.sort_unstable();
         all[all.len() / 2]
     };
-    // A counter has one metric. With the ninth metric of a node, the history of the publisher becomes deeper and takes
-    // more memory.
+    // A counter has one metric. With the ninth metric of a node, the publisher gets a deeper history.
     let [none, eight, nine] = [0, 8, 9].map(kilobytes);
     println!("kilobytes_per_node={none}");
     let is_right = (10..=30).contains(&none) && eight < none + 15 && nine > eight + 15;
