@@ -77,7 +77,7 @@ pub(super) struct Shared {
     first_spin: OnceLock<i64>,
     pub(super) measured: Arc<Measured>,
     pub(super) thread: ThreadRecorder,
-    /// The identifier under which all tasks are measured that do not belong to a callback.
+    /// All tasks that do not belong to a callback are measured under this identifier.
     pub(super) task: CallbackId,
 }
 

@@ -147,7 +147,7 @@ pub fn call() {
 
 const CALL: u64 = 100;
 static CALLS: AtomicU64 = AtomicU64::new(0);
-/// The recorded numbers of allocations: the kind, and the number. Recording allocates nothing.
+/// The recorded counts: the kind of each, and the number of allocations. Recording allocates nothing.
 static COUNTS: [[AtomicU64; 2]; 8192] = [const { [const { AtomicU64::new(0) }; 2] }; 8192];
 static USED: AtomicUsize = AtomicUsize::new(0);
 

@@ -3,8 +3,10 @@
 //! Finds cycles between the modules of a crate, and imports that violate the order which the documentation of a folder
 //! states. (`cargo modules --acyclic` knows no such order, and compiles rust-analyzer first.)
 //!
-//! Each folder has its own graph, which must have no cycles. A node is a child module with all modules below it. A path in the code is a dependency on the module that the path names. The folder's own file, which exports
-//! names, is no node: using an exported name is a dependency on the module that defines it. Tests are exempt.
+//! Each folder has its own graph, which must have no cycles. A node is a child module with all modules below it. A path
+//! in the code is a dependency on the module that the path names. The folder's own file is not a node, because it only
+//! exports names: the use of an exported name is a dependency on the module that defines the name. Tests are not
+//! checked.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -42,8 +42,8 @@ impl Log {
 #[derive(Clone, Copy)]
 struct Between(f64, f64);
 
-/// A received message or a publication. Times are monotonic, in ns; `stamp`, `sent`, `received`, `system` are system
-/// times.
+/// A received or published message. Times are in ns: `stamp`, `sent`, `received`, `system` are system times, the other
+/// times are monotonic.
 #[derive(Clone, Copy, Default)]
 pub struct Message {
     pub incarnation: u32,
