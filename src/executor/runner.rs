@@ -46,7 +46,7 @@ pub(super) struct Conditions {
 pub(super) struct Runner {
     shared: Arc<Shared>,
     context: Context,
-    /// `None` until the runner first runs. Only then can `spin` return an error of the creation of the wait set.
+    /// `None` until the runner first runs. Created only then, because `spin` can then return the error of the creation.
     wait_set: Option<WaitSet>,
     inputs: Receiver<Input>,
     activity_listeners: Arc<Mutex<Vec<WeakActivityListener>>>,

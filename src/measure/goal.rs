@@ -10,8 +10,8 @@ use topic_statistics_core::record::{
     goals::{ActiveGoal, Outcome},
 };
 
-/// A clone of a goal's measurements; `None` if the goal is not measured. When the last clone is dropped, the goal stops
-/// counting as active.
+/// The measurements of a goal, which its handles share; `None` if the goal is not measured. When the last clone is
+/// dropped, the goal stops counting as active.
 ///
 /// In each handle, this field comes after the field of rclrs's goal. Rust drops fields in order, so rclrs ends the goal
 /// before the goal stops counting as active.

@@ -205,7 +205,7 @@ pub(crate) enum Step<P> {
     String { place: P },
     /// The elements of fixed size of the sequence at this place, or the characters of the wide string at this place.
     Elements { place: P, element: FixedSize },
-    /// The elements of differing size of the sequence or array at this place. `steps` finds an element's size.
+    /// The elements of the sequence or array at this place, whose sizes differ. `steps` finds an element's size.
     Each { place: P, count: Count, stride: usize, steps: Box<[Step<P>]> },
 }
 

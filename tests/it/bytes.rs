@@ -96,7 +96,7 @@ fn message_sizes_are_the_bytes_that_the_middleware_delivers() {
         }
     }
 
-    // If a string contains a NUL, some middlewares send only the text before the NUL.
+    // If a string contains a NUL, some middlewares send only the text before it. The size must be the sent size.
     let texts = ["ab\0cd", "\0", "abc\0"];
     let rounds = Variant::ALL.len();
     let (plain, wide) = (publisher::<Text>(&statistics), publisher::<WStrings>(&statistics));

@@ -15,7 +15,7 @@ use rustix::process::{getpid, getppid, set_parent_process_death_signal, Signal};
 
 use crate::{commands::exec, domain::domain, environment::Environment};
 
-/// Runs the demo for some seconds, or until Ctrl-C or `q`. In the end, topic_monitor replaces this process.
+/// Runs the demo for some seconds, or until Ctrl-C or `q`. After the start, topic_monitor replaces this process.
 pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> Result<ExitCode> {
     eprintln!("Building the talker, the listener and topic_monitor (a minute or two the first time) ...");
     let mut build = environment.command("cargo");

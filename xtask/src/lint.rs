@@ -44,7 +44,7 @@ pub enum Check {
     Typos,
 }
 
-/// Runs these checks; an empty list means all checks. With `no_skip`, a check that is not possible has failed.
+/// Runs these checks, or all if the list is empty. With `no_skip`, a check that is not possible counts as failed.
 pub fn run(options: &RosOptions, project: &Path, checks: &[Check], no_skip: bool) -> Result<ExitCode> {
     let checks = if checks.is_empty() { Check::value_variants() } else { checks };
     let mut results = vec![];

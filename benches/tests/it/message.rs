@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The cost of a message in the library without a node: memory and instructions, which no machine changes.
+//! The cost of a message in the library without a node: memory and instructions, which are the same on every machine.
 
 use std::{hint::black_box, process::Command};
 

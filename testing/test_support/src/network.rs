@@ -194,7 +194,7 @@ pub struct Counts {
     pub lost_messages: u64,
     pub duplicated_messages: u64,
     pub reordered_messages: u64,
-    /// Frames that were lost because the link already had [`Link::CAPACITY`] frames. Valid tests have 0.
+    /// Frames lost because the link already had [`Link::CAPACITY`] frames. A test is valid only if this is 0.
     pub overflow: u64,
 }
 

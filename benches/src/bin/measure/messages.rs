@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The cost of a message and of a window in the library. `cost.rs` measures times, and this package's tests count.
+//! The cost of a message and of a window in the library. Times are from `cost.rs`, counts from this package's tests.
 
 use std::{collections::BTreeMap, env, fs, path::Path};
 

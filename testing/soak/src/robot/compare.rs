@@ -261,7 +261,7 @@ impl Day {
         }
     }
 
-    /// Checks the lines of topic_monitor as a subscriber: for each sender, it has received or lost all messages.
+    /// Checks topic_monitor's own lines: for each sender, messages received plus messages lost are the messages sent.
     fn monitor(&mut self, rows: &[Value]) {
         const REPORT: &str = "topic_monitor";
         let mut last = BTreeMap::new();

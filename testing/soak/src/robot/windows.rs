@@ -22,8 +22,8 @@ use simulator::{
 
 /// The largest error, in ns, when the library converts a time of one clock to another clock.
 const OFFSET: f64 = 25_000.0;
-/// How long stamps may be doubtful after a step of a clock, in addition to the size of the step, in ns. The other
-/// host's clock may be 4 s behind, and messages wait while a callback blocks.
+/// For how long after a step of a clock the library may reject stamps, in addition to the size of the step, in ns. The
+/// other host's clock may be 4 s behind, and messages wait while a callback blocks.
 const DOUBT: i64 = 8_000_000_000;
 
 #[derive(Clone)]
@@ -118,7 +118,7 @@ pub struct Source {
     stop: Option<i64>,
     lost: Option<u64>,
     unrecorded: u64,
-    /// For how long stamps are still doubtful after the last step of a clock, in ns.
+    /// For how long after the last step of a clock the library may still reject stamps, in ns.
     doubt: i64,
     /// The sum of the clock steps since the last message; `None` if the last message and a step are in the same window.
     stepped: Option<i64>,
