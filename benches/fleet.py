@@ -117,7 +117,7 @@ class Receiver(BaseHTTPRequestHandler):
 
     def do_POST(self):
         report = gzip.decompress(self.rfile.read(int(self.headers['Content-Length'])))
-        # All data points have the time of the report, so this time is the most frequent fixed64 with the number 3.
+        # All data points have the report's time, so it is the most frequent fixed64 with the field number 3.
         times = Counter(re.findall(rb'\x19(.{8})', report, re.DOTALL))
         reports.append((report, times.most_common(1)[0][0]))
         self.send_response(200)

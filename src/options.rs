@@ -489,7 +489,7 @@ impl<T: sealed::RclrsOptions> IntoStatsOptions for T {}
 mod sealed {
     use super::*;
 
-    /// A type that rclrs takes as options: a name, a name with QoS, a period, or the options struct of a kind.
+    /// A type that rclrs takes as options: a name, a name with QoS, a period, or an options struct of rclrs.
     pub trait RclrsOptions {}
 
     impl<T: Borrow<str> + ?Sized> RclrsOptions for &T {}

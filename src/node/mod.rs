@@ -124,7 +124,7 @@ pub struct NodeStatistics {
 struct Running {
     node: Node,
     parameters: Option<Parameters>,
-    /// The executor's statistics. Unlike handles in user code, the handle in them does not keep this state alive.
+    /// The executor's statistics. Their handle, unlike handles in user code, does not keep this state alive.
     executor: OnceLock<ExecutorStatistics>,
     scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,

@@ -129,7 +129,7 @@ fn each_kind_of_callback_has_its_name_and_thread() {
         find("timer 70.5ms", takes, &mut || ());
     }
 
-    // The first `NodeStatistics` on an executor publishes the executor's metrics, until it is dropped.
+    // The first `NodeStatistics` on an executor publishes the executor's metrics. After its drop, another one can.
     let executor = context(domain(), &[]).create_executor(StatsExecutor::new());
     let [one, other] = ["one", "other"].map(|name| executor.create_node(name).unwrap());
     let first = NodeStatistics::new(&one).unwrap();

@@ -62,7 +62,7 @@ fn events_report_new_losses_and_other_reports_the_totals() {
     };
     let (imus, numbers) = (create(), sender.create_publisher::<Int32>("number".keep_last(1000)).unwrap());
     wait_for_subscriptions(&numbers, 1);
-    // The callback of the first message waits, and the queue has room for one message. Others are lost.
+    // The callback of the first message waits, and the queue has room for one message. Further messages are lost.
     imus.publish(imu(Default::default())).unwrap();
     wait_for("the first message", || called.load(Ordering::Relaxed) == 1);
     for _ in 1..COUNT {

@@ -13,7 +13,7 @@ import sys
 from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 
 REPOSITORY = "https://github.com/rclrs-topic-statistics/rclrs_topic_statistics"
-# Matches an option in the help text: `-V, --version`, `--period <SECONDS>`, `--topics <TOPIC>...`, `--a[=<B>]`.
+# An option in the help: `-V, --version`, `--period <SECONDS>`, `--topics <TOPIC>...`, `--from-statistics[=<TOPIC>]`.
 OPTION = re.compile(r"^ +(?:-\w, )?(--[\w-]+)(\[=)?((?: ?<[^>]+>)*)(\.\.\.)?", re.MULTILINE)
 
 

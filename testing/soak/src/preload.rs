@@ -198,7 +198,8 @@ impl Soak {
     }
 
     /// Returns the sums that differ from the processes' own counts, as text. The text is empty if all sums are right,
-    /// which is possible only when no message is under way. (The middleware may lose a response.)
+    /// which is possible only when no message is under way. (Calls and responses are compared separately, because the
+    /// middleware may lose a response.)
     fn difference(&mut self) -> Result<String> {
         let (host, control) = (report(&mut self.host)?, report(&mut self.control)?);
         let (mut expected, mut sent) = (self.ended.clone(), self.sent.clone());

@@ -350,8 +350,8 @@ fn messages(frame: &[u8]) -> u64 {
     const IPV4: [u8; 2] = [0x08, 0x00];
     const UDP: u8 = 17;
     const DATA: u8 = 0x15;
-    // rmw_fastrtps creates the writer of the graph first in each participant, so the writer has this id. It repeats its
-    // last message for each reader that is discovered late.
+    // rmw_fastrtps creates the writer of the graph first in each participant, so this is the writer's id. The writer
+    // repeats its last message for each reader that is discovered late.
     const GRAPH: [u8; 4] = [0, 0, 1, 3];
     let count = || {
         let ip = frame.get(14..).filter(|_| frame[12..14] == IPV4)?;

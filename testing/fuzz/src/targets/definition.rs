@@ -15,7 +15,7 @@ use crate::check::has_no_control;
 
 const SEPARATOR: &str = "%%";
 
-/// The output must be Rust and TOML with only the definition's content: comments and names must not inject code.
+/// The output must be Rust and TOML with only the definition's content: comments, names and values cannot inject code.
 ///
 /// An input has four parts, separated by `%%`: the names of the package and of the interface, `package.xml`, the type
 /// description, and the `.idl` file.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Passes messages on `/statistics`, its distributions and `/diagnostics` to `topic_monitor --from-statistics`.
+//! Passes messages on `/statistics`, `/statistics/distribution`, `/diagnostics` to `topic_monitor --from-statistics`.
 
 use std::{
     sync::OnceLock,
@@ -33,7 +33,7 @@ use crate::{
     input::Input,
 };
 
-/// Memory must be bounded. Figures must be finite or NaN. The output must have no control character.
+/// Memory must be bounded, figures finite or NaN. The output must have no control character. JSON must keep names.
 pub fn from_statistics(bytes: &[u8]) {
     let mut input = Input(bytes);
     let first = input.u8();

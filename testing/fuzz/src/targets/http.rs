@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use topic_statistics_exporter::testing::{serve, Limits, Metrics, Now, State};
 
-/// A connection must end with at most one response. Only GET and HEAD of three paths may succeed.
+/// A connection must end with at most one response. Only GET and HEAD of `/metrics`, `/healthz`, `/` may succeed.
 pub fn http(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let response = runtime.block_on(async {

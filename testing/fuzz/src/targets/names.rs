@@ -70,7 +70,7 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
     };
     let totals = [totals(topic, source), totals(other, node)];
     let yaml = render_totals(node, &totals, 5);
-    // Programs read this file. YAML counts characters that change the direction of text as printable.
+    // In this file, which programs read, characters that change the direction of text are allowed, as in YAML.
     assert!(!yaml.contains(|c: char| c.is_control() && c != '\n'), "the file of totals: {yaml:?}");
     let read = &Yaml::load_from_str(&yaml).expect("YAML")[0];
     assert_eq!(read["node_name"].as_str(), Some(node), "{yaml}");

@@ -125,7 +125,7 @@ impl Running {
             (message.header.stamp.sec, message.width) = ((stamp / BILLION) as i32, number);
             message.header.stamp.nanosec = (stamp % BILLION) as u32;
             let start = now(ClockId::CLOCK_MONOTONIC);
-            // Fast DDS sometimes refuses a message when the clock is stepped. The next message then has the same number.
+            // Fast DDS sometimes refuses a message when the clock is stepped. Its number is then used again.
             let is_sent = publisher.publish(&message).is_ok();
             if is_sent {
                 let end = now(ClockId::CLOCK_MONOTONIC);
