@@ -61,7 +61,7 @@ fn every_form_of_timer_is_measured() {
         let is_repeating = index < 7;
         let calls = || calls.load(Ordering::Relaxed);
         wait_for("calls", || calls() >= if is_repeating { 10 } else { 1 });
-        // Not every call has a sample: the very first call has no period, and figures of a preempted call may be unknown.
+        // Not every call has a sample: the very first call has no period, and a preempted call may lack figures.
         let measured = [Metric::TimerPeriod, Metric::TimerLateness, Metric::CallbackShare];
         wait_for("samples", || !is_repeating || !windows.totals(measured).contains(&0));
         cancel();
