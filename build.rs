@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reports missing and changed interface packages, and how to correct each problem. Otherwise a missing package would
-//! cause unresolved imports, and a changed package would cause structures that differ from those of the C libraries.
+//! Reports missing and changed interface packages, and how to correct each problem. Without a report, a missing package
+//! would cause unresolved imports, and a changed package would cause wrong layouts of structures.
 
 use std::{
     collections::BTreeMap,
@@ -72,8 +72,8 @@ fn main() {
         );
         return;
     }
-    // The build scripts of rclrs 0.8 and rosidl_runtime_rs 0.7 add the same paths. But cargo does not run these scripts
-    // again when a prefix is added.
+    // The build scripts of rclrs 0.8 and rosidl_runtime_rs 0.7 add the same paths. But cargo does not run those scripts
+    // again when AMENT_PREFIX_PATH gets a new prefix.
     for prefix in &prefixes {
         println!("cargo::rustc-link-search=native={}", prefix.join("lib").display());
     }
@@ -107,7 +107,7 @@ fn main() {
 /// colcon passes to a build only the prefixes of its dependencies, and may build the interface package later.
 fn report_left_over(prefixes: &[PathBuf]) {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    // colcon creates this file in build/.
+    // Only a build by colcon has this file above its `OUT_DIR`: colcon creates it in build/.
     let is_colcons = out.ancestors().any(|directory| directory.join("COLCON_IGNORE").is_file());
     let severity = if is_colcons { "warning" } else { "error" };
     for (package, (prefix, _)) in crates(prefixes) {
@@ -187,7 +187,7 @@ fn report_changes(prefixes: &[PathBuf]) {
                 let name = format!("{package}/{namespace}/{name}");
                 let extension = file.extension().unwrap_or_default();
                 if let (true, Some(constants)) = (extension == "idl", &constants) {
-                    // The file may belong to an interface that the package no longer has.
+                    // The installed file may be left over from an interface that the package no longer has.
                     let recorded = constants.get(name.as_str()).copied();
                     if hashes.contains_key(name.as_str()) && recorded != constants_hash(&text()).as_deref() {
                         changed.push((package, name, out, prefix));
@@ -243,8 +243,8 @@ fn records(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, String)> {
     records
 }
 
-/// Returns the directories of the crates of packages, and the prefixes of the crates, by package. If several prefixes
-/// have a crate of the same package, this function returns the crate in the first prefix, as ros-env uses it.
+/// Returns the directories of the crates of packages, and the prefixes in which these crates lie, by package. If
+/// several prefixes have a crate of the same package, returns the crate in the first prefix, which ros-env uses.
 fn crates(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, PathBuf)> {
     let mut crates = BTreeMap::new();
     for prefix in prefixes {

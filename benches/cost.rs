@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Benchmarks of the cost per message and per window. The group `floor` is the smallest possible cost: the clock
-//! reading that each message needs, and a call under an uncontended lock.
+//! Benchmarks of the cost per message and per window. The group `floor` has the smallest possible costs: a reading of
+//! the clock, which each message needs, and an empty call under an uncontended lock.
 
 use std::{
     collections::HashMap,
@@ -32,11 +32,11 @@ use topic_statistics_core::{
 const NOW: i64 = 1_790_000_000_000_000_000;
 const PERIOD: i64 = 200_000;
 
-/// The samples of a window.
+/// The number of samples in a window.
 const WINDOW: usize = 1000;
 
-/// Returns the ages of 8 windows in ms. Most are around 1 ms, a tenth is larger by up to a second, and some are
-/// negative.
+/// Returns the ages of the messages of 8 windows, in ms. Most ages are around 1 ms, a tenth is up to a second larger,
+/// and some ages are negative.
 fn samples() -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut sample = || {
@@ -55,7 +55,7 @@ fn floors(criterion: &mut Criterion) {
     group.bench_function("clock", |bencher| bencher.iter(clock));
     let lock = Mutex::new(0_u64);
     group.bench_function("std_mutex", |bencher| bencher.iter(|| *black_box(&lock).lock().unwrap() += 1));
-    // The smallest cost of a message: a clock reading under a lock with one locked instruction.
+    // A message cannot cost less than this: a clock reading under a lock that takes one locked instruction.
     let lock = spin::Mutex::<i64>::new(0);
     group.bench_function("spin_mutex", |bencher| bencher.iter(|| *black_box(&lock).lock() += 1));
     group
@@ -65,7 +65,7 @@ fn floors(criterion: &mut Criterion) {
 
 fn collectors(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("collector");
-    // Windows have 1000 samples. In each window, the distribution finds its range anew.
+    // Windows have 1000 samples. The distribution of each window starts without a range, and has to find its range.
     let samples = samples();
     let mut samples = samples.iter().copied().enumerate().cycle();
     group.bench_function("summary", |bencher| {
@@ -185,32 +185,32 @@ fn code(criterion: &mut Criterion) {
     let (stopwatch, counter) = (stopwatch(), counter());
     group.bench_function("stopwatch", |bencher| bencher.iter(|| drop(black_box(&stopwatch).start())));
     group.bench_function("counter", |bencher| bencher.iter(|| black_box(&counter).increment()));
-    // The smallest cost of a timed scope.
+    // A timed scope cannot cost less than this.
     group.bench_function("two_monotonic_clocks", |bencher| bencher.iter(|| Instant::now().elapsed()));
     group.finish();
 }
 
-/// The cost of a callback beyond the callback itself.
+/// The cost of measuring a callback; the callback itself is empty.
 fn executor(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("executor");
     let names = ExecutorNames::default();
     let executions = Arc::new(Windowed::new(Executions::new(names.clone())));
     let thread = ThreadRecorder::new(Arc::clone(&executions), &names, "spin");
     let timer = names.id(ExecutorCallback::new(CallbackKind::Timer, "10ms"));
-    // The executor finds the callback of a primitive by the primitive's address.
+    // To measure a callback, the executor looks up the callback by the address of its primitive.
     let known: HashMap<usize, _> = (0..100).map(|address| (address * 64, timer)).collect();
     let run = |ready| black_box(&thread).run(known[&black_box(640)], ready, || black_box(()));
     group.bench_function("disabled", |bencher| bencher.iter(|| run(None)));
     executions.enable(&HostClock);
     group.bench_function("callback", |bencher| bencher.iter(|| run(None)));
-    // The executor reads the schedule of a timer.
+    // To measure a timer, the executor also reads when the next call is due.
     let executor = Context::default().create_basic_executor();
     let node = executor.create_node("bench_executor").unwrap();
     let scheduled = node.create_timer_repeating(Duration::from_secs(3600), || ()).unwrap();
     group.bench_function("timer", |bencher| {
         bencher.iter(|| {
             let left = black_box(scheduled.time_until_next_call()).unwrap();
-            // The call is due in the future, so no time has passed since it was due.
+            // This call is due in the future, so the recorder counts no waiting time.
             run(Some(monotonic() + left.as_nanos() as i64))
         });
     });
@@ -230,9 +230,9 @@ fn health(criterion: &mut Criterion) {
         window
     };
     for (name, messages, conditions) in [
-        // Each window decides on both conditions.
+        // Each window alone decides whether both conditions are met.
         ("judge_1000", 100, "rate=90..110 age<1e12"),
-        // No window decides, so both conditions look back over 100 windows.
+        // No window alone decides, so the judge looks back over 100 windows for both conditions.
         ("judge_1000_undecided", 1, "rate>=1 period<=1000"),
     ] {
         let mut judged = JudgedSubscriptions::new(SUBSCRIPTIONS, conditions);

@@ -54,7 +54,7 @@ arguments = parser.parse_args()
 interval = arguments.interval or (10 if arguments.otlp else 15)
 
 METRICS = ['message_age', 'message_period']
-MESSAGES = 50  # per topic and window
+MESSAGES = 50  # messages per topic and window
 SCALE = 5  # the scale of a distribution with this spread
 NAME = 'robot-0000'  # the exporter's name, as long as any robot's
 CONNECTIONS = 16  # from this script to Prometheus
@@ -117,7 +117,7 @@ class Receiver(BaseHTTPRequestHandler):
 
     def do_POST(self):
         report = gzip.decompress(self.rfile.read(int(self.headers['Content-Length'])))
-        # All data points have the time of the report: a fixed64 with the field number 3.
+        # All data points have the report's time, so it is the most frequent fixed64 with the field number 3.
         times = Counter(re.findall(rb'\x19(.{8})', report, re.DOTALL))
         reports.append((report, times.most_common(1)[0][0]))
         self.send_response(200)
@@ -187,7 +187,7 @@ def push_backlog(first_due):
     pushers = [Pusher() for _ in range(CONNECTIONS)]
 
     def push_of(number):
-        # The reports of each robot are in order.
+        # Each connection pushes the reports of a robot one after the other, so the reports arrive in order.
         robots = range(number, arguments.robots, CONNECTIONS)
         return [pushers[number].push(requests[robot][of]) for of in range(rounds) for robot in robots]
 
@@ -297,7 +297,7 @@ try:
     prometheus = subprocess.Popen(command)
     time.sleep(2)
     if arguments.otlp:
-        # The first reports may lack the figures of some windows.
+        # Reports that arrived earlier may lack the figures of some windows, so they are dropped.
         reports.clear()
         wait_for('a report', lambda: reports)
         pool = ThreadPoolExecutor(CONNECTIONS)

@@ -55,7 +55,7 @@ def main():
     arguments = parser.parse_args()
     show = as_json if arguments.json else as_text
 
-    # A middleware may log to standard output, like Zenoh. From here on, its log goes to standard error.
+    # Some middlewares, such as Zenoh, log to standard output. From here on, such logs go to standard error.
     output = os.fdopen(os.dup(1), 'w')
     os.dup2(2, 1)
     rclpy.init()
@@ -69,7 +69,7 @@ def main():
         rclpy.spin(node)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
-    except BrokenPipeError:  # the reader of the output has ended
+    except BrokenPipeError:  # the program that reads the output has ended
         sys.stderr.close()
 
 

@@ -19,7 +19,7 @@ profile=${PROFILE:-release}
 out=$PWD/target/packages
 prefix=$out/prefix # bin/, lib/, share/
 
-# Copies a program to the prefix, with its manual page and its completions for shells.
+# Copies a program to the prefix, with its manual page and its completions for several shells.
 program() {
   local file=$1 name share=$prefix/share
   name=$(basename "$file" .exe)
@@ -33,7 +33,7 @@ program() {
   "$file" --generate complete-fish > "$share/fish/vendor_completions.d/$name.fish"
 }
 
-# Builds the programs for the target, and copies them to the prefix.
+# Builds the programs for the target platform, and copies them to the prefix.
 build() {
   local built=$CARGO_TARGET_DIR/$target/${profile/#dev/debug}
   local cargo=(cargo build) packages=(--package topic_statistics_bag) to=$target
@@ -56,7 +56,7 @@ build() {
   esac
 }
 
-# Fails if a wheel does not have exactly these files, because otherwise only users would notice a wrong file.
+# Fails if a wheel has other files than these. Without this check, only users would notice a missing file.
 check_wheel() {
   local expected=(scripts/bag_statistics)
   [[ $target != *-windows-* ]] || expected=(scripts/bag_statistics.exe)
@@ -117,7 +117,7 @@ case $what in
     for package in topic_statistics_monitor:topic_monitor topic_statistics_exporter:exporter; do
       program=${package#*:} package=${package%:*}
       name=ros-$ROS_DISTRO-${package//_/-} root=$out/root
-      # Without the feature `interfaces`, because no ROS distribution has topic_statistics_interfaces.
+      # Without the feature `interfaces`, because no distribution of ROS 2 contains topic_statistics_interfaces.
       cargo build --locked --release --package "$package" --no-default-features
       rm -rf "$root"
       prefix=$root/opt/ros/$ROS_DISTRO

@@ -24,18 +24,17 @@ use crate::transport::middleware_in_use;
 /// rclrs 0.8 starts a thread (`async-io`) to wait with a timeout, and reports a change with every message that arrives.
 /// When the QoS of publishers is read, rclrs 0.8 logs an error for each publisher, because DDS never reports the
 /// history policy. So the QoS and types of publishers are read only if the subscription has received nothing for a
-/// while although the topic has publishers. They are read again only when the number of publishers has changed. At the
-/// first read, the check gives the executor a task that does nothing. If the executor does not run this task, the
+/// while although the topic has publishers, and again only when the number of publishers has changed. At the first
+/// read, the check also gives the executor a task that does nothing. If the executor does not run this task, the
 /// executor cannot receive messages either.
 pub(crate) struct PublisherCheck {
     node: Weak<NodeState>,
     request: Request,
     /// The result of the last check. `None` if messages arrive and no publisher is incompatible, as for most
-    /// subscriptions. Also `None` if the topic has no publishers and the executor has not got a task.
+    /// subscriptions. Also `None` if the topic has no publishers and this check has not given the executor a task yet.
     found: Mutex<Option<Box<Found>>>,
 }
 
-/// The result of the last check.
 #[derive(Default)]
 struct Found {
     incompatible: Vec<IncompatiblePublisher>,
@@ -48,8 +47,8 @@ struct Found {
     /// The task that the executor has got and has not run yet, and the time at which the executor got the task. `None`
     /// after the task has run, or after the warning that the task has not run.
     asked: Option<(Instant, Promise<()>)>,
-    /// Whether the executor has got the task. The executor gets only one task, because an executor that never spins
-    /// keeps all its tasks.
+    /// Whether this check has given the executor a task. The check gives only one task, because an executor that never
+    /// spins would keep each further task in memory.
     has_asked: bool,
 }
 
@@ -75,12 +74,13 @@ impl Found {
 }
 
 impl PublisherCheck {
-    /// Publishers are read after this time without a message. It is longer than the period of a slow topic.
+    /// If a topic has publishers but no message arrives, the check reads the publishers after this time. The time is
+    /// longer than the period of a slow topic.
     const PATIENCE: Duration = Duration::from_secs(15);
-    /// The time between two counts of publishers. When the count has not changed for this time, the graph knows the
-    /// node name of each publisher.
+    /// The time between two counts of publishers. If two counts are equal, no publisher is new, so the graph
+    /// already knows the node name of each publisher.
     const INTERVAL: Duration = Duration::from_secs(1);
-    /// How long the executor may take to run the task: longer than a callback should run.
+    /// How long the executor may take to run the task of this check: longer than a callback should run.
     const ANSWER: Duration = Duration::from_secs(5);
 
     pub(crate) fn new(node: &Node, request: Request) -> Self {
@@ -211,7 +211,7 @@ impl Request {
     }
 }
 
-/// Returns the policies as the core compares them. `limits` are the deadline and the liveliness lease.
+/// Converts the policies to the core's type. `limits` are the deadline and the liveliness lease.
 fn matched(
     reliability: QoSReliabilityPolicy,
     durability: QoSDurabilityPolicy,
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// A QoS in which each policy is the one that the fewest publishers serve.
+    /// The strictest QoS: each policy has the value that the fewest publishers can serve.
     fn strict() -> QoSProfile {
         QoSProfile { liveliness: QoSLivelinessPolicy::ManualByTopic, ..qos() }
             .reliable()
@@ -302,7 +302,7 @@ mod tests {
             (qos().volatile(), qos().transient_local(), vec![Durability]),
             (qos().transient_local(), qos().volatile(), vec![]),
             (qos().transient_local(), qos().transient_local(), vec![]),
-            (qos(), deadline(x), vec![Deadline { offered: None, requested: x }]), // not set means infinite
+            (qos(), deadline(x), vec![Deadline { offered: None, requested: x }]), // unset means infinite
             (deadline(x), qos(), vec![]),
             (deadline(x), deadline(x), vec![]),
             (deadline(x), deadline(y), vec![]),
@@ -316,7 +316,7 @@ mod tests {
             (qos(), manual, vec![Liveliness]),
             (manual, qos(), vec![]),
             (manual, manual, vec![]),
-            // What is not known is not reported.
+            // If a policy of one side is unknown, no incompatibility is reported.
             (unknown, strict(), vec![]),
             (strict(), unknown, vec![]),
         ] {

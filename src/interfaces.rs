@@ -12,8 +12,8 @@ pub(crate) use shim::topic_statistics_interfaces;
 #[cfg(feature = "use_ros_shim")]
 pub(crate) use shim::{diagnostic_msgs, statistics_msgs};
 
-/// Stubs of the interfaces that the shim of ros-env lacks, because the shim has only the interfaces that rclrs uses.
-/// The stubs compile, but never run, because no program links without ROS.
+/// Stubs of the interfaces that the shim of ros-env does not have, because rclrs does not use these interfaces. The
+/// stubs compile, but never run, because no program links without ROS.
 #[cfg(feature = "use_ros_shim")]
 mod shim {
     macro_rules! messages {

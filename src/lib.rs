@@ -94,8 +94,8 @@
 //!   contain them, or if they are written to the log.
 //! - `totals_file`: `NodeStatisticsOptions::totals_file` writes the numbers of messages received and lost to a YAML
 //!   file when a node ends. This feature is off by default, because it needs a library for temporary files.
-//! - `expectation_file`: `NodeStatisticsOptions::expectation_file` judges the node's topics by a YAML file of
-//!   expectations. topic_monitor, bag_statistics and preloaded nodes also read such files. This feature is off by
+//! - `expectation_file`: `NodeStatisticsOptions::expectation_file` compares the node's topics with the expectations in
+//!   a YAML file. topic_monitor, bag_statistics and preloaded nodes also read such files. This feature is off by
 //!   default, because it needs a YAML parser.
 //! - `use_ros_shim`: builds without ROS, from stubs of the ROS interfaces, like the rclrs feature of the same name. Use
 //!   this feature only for documentation and `cargo check`: the result does not link.
@@ -229,8 +229,8 @@ mod tests {
         ("hops, of preloaded nodes", &[SourceKind::Hop]),
     ];
 
-    /// Returns the table rows of all metrics. A metric is in the group of the first kind of source that measures this
-    /// metric. The last group has the metrics that no node measures.
+    /// Returns the table rows of all metrics. The rows are grouped by kind of source. A metric that several kinds
+    /// measure is in the group of the first of these kinds. The last group has the metrics that no node measures.
     fn table() -> String {
         let (mut table, mut written) = (String::new(), vec![]);
         let row = |metric: Metric| {
@@ -261,7 +261,7 @@ mod tests {
         table
     }
 
-    /// With the environment variable `BLESS=1`, this test writes the table into the page.
+    /// With the environment variable `BLESS=1`, this test writes the table into `docs/statistics.md`.
     #[test]
     fn docs_have_the_table_of_metrics() {
         const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/statistics.md");

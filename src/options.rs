@@ -189,11 +189,11 @@ impl StatisticsOptions {
             metrics: self.metrics.or(defaults.metrics),
             publish: self.publish.or(defaults.publish),
             distributions: self.distributions.or(defaults.distributions),
-            expectations: self.expectations, // the scheduler adds the node's expectations
+            expectations: self.expectations, // without own ones, the scheduler applies the node's
         }
     }
 
-    /// Returns the settings that these options set for a source, in place of the node's defaults.
+    /// Returns the settings that these options set for one source. Each of them replaces the node's default.
     pub(crate) fn of_source(&self) -> SourceOptions {
         let Self { state, publish_period, distributions, .. } = *self;
         let mut own = SourceOptions::from(state);
@@ -201,7 +201,7 @@ impl StatisticsOptions {
         own
     }
 
-    /// Returns the settings that a node with these options has for all sources without own settings.
+    /// Returns the defaults that a node with these options has for sources without own settings.
     pub(crate) fn of_node(&self) -> SourceDefaults {
         let mut defaults = SourceDefaults::default();
         defaults.enabled = self.state.is_enabled(defaults.enabled);
@@ -255,8 +255,8 @@ impl StatisticsOptions {
         }
     }
 
-    /// Errors if a value is out of range, or if sources of this kind do not have one of the options or cannot measure
-    /// the quantity of a condition.
+    /// Errors if a value is out of range, if sources of this kind do not have one of the options, or if they cannot
+    /// measure the quantity that a condition is about.
     pub(crate) fn check(&self, kind: SourceKind) -> Result<(), StatisticsError> {
         if let Some(period) = self.publish_period {
             check_period(period)?;
@@ -489,7 +489,7 @@ impl<T: sealed::RclrsOptions> IntoStatsOptions for T {}
 mod sealed {
     use super::*;
 
-    /// A type that rclrs takes as options: a name, a name with QoS, a period, or the options struct of a kind.
+    /// A type that rclrs takes as options: a name, a name with QoS, a period, or an options struct of rclrs.
     pub trait RclrsOptions {}
 
     impl<T: Borrow<str> + ?Sized> RclrsOptions for &T {}

@@ -27,8 +27,8 @@ use crate::{
     Counter, StatisticsOptions, StatisticsState, Stopwatch,
 };
 
-/// Returns the probe that the callback of a subscription calls. The probe also reads message sizes, if the encoding is
-/// known.
+/// Returns the probe that the callback of a subscription calls. If the encoding of the middleware is known, the probe
+/// also reads message sizes.
 pub fn probe<T: Message>(recorder: Arc<Recorder>) -> Probe<T> {
     Probe::new(StampField::find(), SerializedSize::of_received().ok().map(Box::new), recorder)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The code that runs for each message, without a node. The benchmarks and the cost tests call it.
+//! The code that runs for each message, callable without a node, for the benchmarks and the cost tests.
 
 #![allow(missing_docs, missing_debug_implementations)] // the crate has no users outside of this folder
 
@@ -28,25 +28,25 @@ use topic_statistics_core::{
     schedule::judges::{Judges, SourceJudge},
 };
 
-/// Reads the clock as a message does.
+/// Reads the clock that the library reads for each message.
 pub use topic_statistics_core::record::clock::monotonic as clock;
 pub use topic_statistics_core::{collector, record::recorder::RecorderOptions, Metric};
 
-/// A subscription with statistics: the code that runs in its callback.
+/// The statistics of one subscription: the code that runs before and after the user's callback.
 pub struct InstrumentedCallback<T: Message = Imu> {
     probe: Probe<T>,
     recorder: Arc<Recorder>,
 }
 
 impl InstrumentedCallback {
-    /// Creates a subscription to Imu. Its first window starts now.
+    /// Creates the statistics of a subscription to Imu. The first window starts now.
     pub fn new(options: &RecorderOptions) -> Self {
         Self::with_type(options, false)
     }
 }
 
 impl<T: Message> InstrumentedCallback<T> {
-    /// Creates a subscription, with or without distributions. Its first window starts now.
+    /// Creates the statistics of a subscription, with or without distributions. The first window starts now.
     pub fn with_type(options: &RecorderOptions, has_distributions: bool) -> Self {
         let recorder = Arc::new(Recorder::new("topic", *options, None, &HostClock));
         recorder.set_distributions(has_distributions);
@@ -54,7 +54,7 @@ impl<T: Message> InstrumentedCallback<T> {
         Self { probe: testing::probe(Arc::clone(&recorder)), recorder }
     }
 
-    /// Runs all code for a message: when it is taken, and when its callback starts and ends.
+    /// Runs all code of the statistics for a message: when it is taken, and when its callback starts and ends.
     #[inline]
     pub fn message(&self, message: &T::RmwMsg, info: &MessageInfo) {
         let received = self.probe.receive(|| message, info);
@@ -62,7 +62,7 @@ impl<T: Message> InstrumentedCallback<T> {
         self.probe.end(callback);
     }
 
-    /// Runs the code for a message whose callback starts at `now`, without reading a clock.
+    /// Runs the code for a message whose callback starts at `now`. No clock is read.
     #[inline(always)]
     pub fn message_at(&self, message: &T::RmwMsg, info: &MessageInfo, now: i64) {
         if let Some(received) = self.probe.receive(|| message, info) {
@@ -75,7 +75,7 @@ impl<T: Message> InstrumentedCallback<T> {
     }
 }
 
-/// Returns a message with a stamp, and its message info.
+/// Returns a message with a stamp, and the message info that the middleware would report.
 pub fn message() -> (rmw::Imu, MessageInfo) {
     let mut message = rmw::Imu::default();
     message.header.stamp.sec = 1_790_000_000;
@@ -90,7 +90,7 @@ pub fn message() -> (rmw::Imu, MessageInfo) {
     (message, info)
 }
 
-/// Creates the messages of a window. Returns their number.
+/// Creates the messages that a node publishes for a window. Returns the number of these messages.
 pub fn messages(statistics: &WindowStatistics) -> usize {
     let messages = statistics
         .metrics
@@ -105,7 +105,7 @@ pub struct JudgedSubscriptions {
 }
 
 impl JudgedSubscriptions {
-    /// Creates this number of subscriptions, with the same conditions for WARN.
+    /// Creates this number of subscriptions. All have these conditions for the health WARN.
     pub fn new(count: usize, conditions: &str) -> Self {
         let recorder = Arc::new(Recorder::new("topic", RecorderOptions::new(), None, &HostClock));
         recorder.enable(&HostClock);
@@ -129,7 +129,7 @@ impl JudgedSubscriptions {
         }
     }
 
-    /// Creates the statuses of all subscriptions, if due. Returns their number.
+    /// If the statuses for `/diagnostics` are due, creates the statuses of all subscriptions. Returns their number.
     pub fn statuses(&mut self, now: Instant) -> usize {
         let [name, hardware_id] = ["listener", "none"].map(str::to_owned);
         let node = NodeNames { name, hardware_id };
@@ -158,7 +158,7 @@ fn handle(collector: Arc<dyn WindowedCollector>) -> SourceHandle {
     SourceHandle::new(Arc::new(Source::new(String::new(), collector, None)), Weak::<NoScheduler>::new())
 }
 
-/// A scheduler that ends no windows.
+/// A scheduler that never ends a window.
 struct NoScheduler;
 
 impl WindowScheduler for NoScheduler {

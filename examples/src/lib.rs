@@ -15,15 +15,15 @@ use signal_hook::{
     low_level::emulate_default_handler,
 };
 
-/// Signals within this time count as one signal: timeout(1) sends one signal to the process and one to the process
-/// group.
+/// Signals within this time of the first signal count as one request to end, because timeout(1) sends two signals: one
+/// to the process, and one to the process group.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// Returns options with which the executor spins until SIGINT or SIGTERM. Then `main` returns and drops its values.
 ///
-/// Call this function first in `main`, so that a signal before the executor spins also counts. After a signal, the
-/// executor first completes the callbacks that are running or waiting. A second signal, at least a second later, ends
-/// the process immediately.
+/// Call this function first in `main`, so that a signal also counts if it arrives before the executor spins. After a
+/// signal, the executor first completes the callbacks that are running or waiting. A second signal, at least a second
+/// after the first signal, ends the process immediately.
 pub fn until_signal() -> io::Result<SpinOptions> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let (stop, stopped) = oneshot::channel();

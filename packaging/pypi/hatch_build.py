@@ -14,6 +14,6 @@ class Programs(BuildHookInterface):
         prefix = Path(os.environ["WHEEL_PREFIX"])
         for file in filter(Path.is_file, prefix.rglob("*")):
             place = file.relative_to(prefix)
-            # pip installs scripts to bin/, and data to the prefix of the Python environment.
+            # pip installs scripts to bin/ of the Python environment, and data to its prefix.
             kind = "shared_scripts" if place.parts[0] == "bin" else "shared_data"
             build_data[kind][str(file)] = place.name if kind == "shared_scripts" else str(place)

@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent
-# A command with a verb, like a command of ros2cli. The verb runs the program `program` of the package `programs`.
+# A script with a verb, like a command of ros2cli. The verb runs the program `program` of the package `programs`.
 VERB = """
 import argparse, sys
 from ros2topicstats.api import Arguments, Program

@@ -55,17 +55,17 @@ pub(crate) use statistics::{claim, ExecutorStatistics};
 /// [`ExecutorWindow`](crate::ExecutorWindow) with the threads, the longest callback, and which callbacks waited for
 /// which other callbacks. Without a `NodeStatistics`, the executor measures nothing.
 ///
-/// The executor runs the same work as rclrs's basic executor, on the same threads. For the node's scope, one thread
-/// takes messages and calls timers. The thread that spins calls the callbacks of subscriptions and services, and polls
-/// tasks. Each worker has its own thread. [`single_threaded`](Self::single_threaded) creates an executor that runs the
-/// node's scope on one thread.
+/// The executor runs the same work as rclrs's basic executor, on the same threads. The node's scope contains everything
+/// that does not belong to a worker. One thread takes the messages of the node's scope and calls its timers. The thread
+/// that spins calls the callbacks of subscriptions and services, and polls tasks. Each worker has its own thread.
+/// [`single_threaded`](Self::single_threaded) creates an executor that runs the node's scope on one thread.
 pub struct StatsExecutor {
     shared: Arc<Shared>,
     messages: Receiver<Message>,
-    /// The changes of the workers. The channel contains one change for each [`Message::Worker`].
+    /// The changes of the workers. For each [`Message::Worker`] in `messages`, this channel contains one change.
     changes: Receiver<Change>,
     change: Sender<Change>,
-    /// The wait sets of all scopes while the executor does not spin; empty while the executor spins.
+    /// The wait sets of the node's scope and of the workers while the executor does not spin; empty while it spins.
     runners: Vec<Runner>,
     is_spinning: bool,
 }
@@ -103,10 +103,10 @@ impl StatsExecutor {
     /// messages, calls callbacks and polls tasks, like rclcpp's `SingleThreadedExecutor`. Each worker still has its own
     /// thread.
     ///
-    /// The same thread then takes and handles a message, which saves the cost of passing the message to another thread.
-    /// The disadvantage is that a running callback blocks the node's scope. So the callback delays timers. Messages
-    /// that arrive during the callback wait in the middleware's history, which can overflow. A callback must not wait
-    /// until a timer or another callback of the node's scope has run: such a callback would wait forever.
+    /// If one thread takes and handles a message, no message is passed to another thread, which saves time. The
+    /// disadvantage is that a running callback blocks the node's scope. So the callback delays timers. Messages that
+    /// arrive during the callback wait in the middleware's history, which can overflow. A callback must not wait until
+    /// a timer or another callback of the node's scope has run: such a callback would wait forever.
     pub fn single_threaded() -> Self {
         Self::with_threads(true)
     }
@@ -119,13 +119,13 @@ impl StatsExecutor {
     }
 }
 
-/// The state of the wait sets' threads while the executor spins.
+/// The state of the threads that run wait sets, while the executor spins.
 #[derive(Default)]
 struct Threads {
     running: usize,
     ended: Vec<Runner>,
     errors: Vec<RclrsError>,
-    /// The wait set of the node's scope, if the thread that spins runs this wait set.
+    /// The wait set of the node's scope, if the thread that spins also waits on this wait set.
     of_node: Option<Runner>,
     /// Whether all threads of wait sets have ended. If so, no further thread is started.
     is_ending: bool,
@@ -145,8 +145,8 @@ impl Threads {
 }
 
 impl StatsExecutor {
-    /// The largest number of messages that are handled between two waits. The limit prevents a task that always wakes
-    /// itself from blocking the primitives.
+    /// The largest number of tasks and changes of workers that are handled between two waits. Without this limit, a
+    /// task that always wakes itself would block subscriptions and timers.
     const AT_ONCE: usize = 64;
 
     /// Returns the conditions under which the executor stops. If the caller has passed a promise that stops the
@@ -159,8 +159,8 @@ impl StatsExecutor {
                 Box::pin(async move {
                     // The executor also stops if the sender of the promise was dropped.
                     let _resolved = promise.await;
-                    // The flag is set before the wait sets are woken. A wait set that starts later reads the flag
-                    // first.
+                    // The flag is set before the wait sets are woken, so that each woken wait set sees the flag. A wait
+                    // set that starts later reads the flag before it waits.
                     halt.store(true, Ordering::Release);
                     shared.wake_all();
                 }),
@@ -185,7 +185,7 @@ impl StatsExecutor {
         }
     }
 
-    /// Starts the thread of a wait set, or keeps the wait set for the calling thread.
+    /// Starts the thread of a wait set. If the calling thread has to run the wait set, stores the wait set instead.
     fn start(&self, mut runner: Runner, conditions: &Arc<Conditions>, threads: &mut Threads) {
         if threads.is_ending || conditions.halt_spinning.load(Ordering::Acquire) {
             threads.ended.push(runner);
@@ -207,7 +207,7 @@ impl StatsExecutor {
         });
     }
 
-    /// Handles the messages in the queue. Returns whether more messages may be in the queue.
+    /// Handles at most [`AT_ONCE`](Self::AT_ONCE) messages in the queue. Returns whether there may be more messages.
     fn handle_all(&self, conditions: &Arc<Conditions>, threads: &mut Threads) -> bool {
         self.shared.reset_woken();
         for _ in 0..Self::AT_ONCE {
@@ -225,7 +225,7 @@ impl ExecutorRuntime for StatsExecutor {
         Arc::new(Channel { shared: Arc::clone(&self.shared), change: self.change.clone() })
     }
 
-    /// Panics if a callback panicked during an earlier call of `spin`, as rclrs's basic executor does.
+    /// Panics if a callback panicked during an earlier call of `spin`. rclrs's basic executor also panics then.
     fn spin(&mut self, conditions: SpinConditions) -> Vec<RclrsError> {
         let has_panicked = mem::replace(&mut self.is_spinning, true);
         assert!(!has_panicked, "the executor cannot spin again after a callback has panicked");
@@ -236,7 +236,7 @@ impl ExecutorRuntime for StatsExecutor {
         for runner in mem::take(&mut self.runners) {
             self.start(runner, &conditions, &mut threads);
         }
-        // The first message to a new executor contains the wait set of the node's scope.
+        // A new executor gets the wait set of the node's scope with its first message.
         self.handle_all(&conditions, &mut threads);
         if let Some(mut of_node) = threads.of_node.take() {
             let result = of_node.run(&conditions, || self.handle_all(&conditions, &mut threads));
@@ -247,7 +247,7 @@ impl ExecutorRuntime for StatsExecutor {
             let Ok(message) = self.messages.recv() else { break };
             self.handle(message, &conditions, &mut threads);
         }
-        // Tasks that are ready are polled, although the executor is ending.
+        // The tasks that are already queued are still polled, although the executor is ending.
         threads.is_ending = true;
         while let Ok(message) = self.messages.try_recv() {
             self.handle(message, &conditions, &mut threads);

@@ -19,8 +19,8 @@ const OK: i32 = 0;
 /// The value `RCL_STEADY_TIME` of `rcl_clock_type_t`.
 const STEADY_TIME: u32 = 3;
 
-// Functions of librcl and librcl_action, which rclrs is linked to. This crate cannot name rclrs's types of the handles,
-// so a handle is passed as a pointer to the same C object.
+// Functions of librcl and librcl_action, which rclrs is linked to. The types of the handles in rclrs are private, so
+// this crate passes each handle as a pointer to the same C object.
 extern "C" {
     fn rcl_subscription_get_topic_name(subscription: *const c_void) -> *const c_char;
     fn rcl_service_get_service_name(service: *const c_void) -> *const c_char;
@@ -69,7 +69,7 @@ pub(super) fn address(primitive: &dyn RclPrimitive) -> usize {
 }
 
 /// Returns how long a timer has been due, in nanoseconds on its clock; `None` if the timer is not due, or is canceled.
-/// rclrs calls a timer under the same condition.
+/// rclrs also calls only timers that are due.
 pub(super) fn overdue(primitive: &dyn RclPrimitive) -> Option<i64> {
     let RclPrimitiveHandle::Timer(timer) = primitive.handle() else { return None };
     let mut left = 0;

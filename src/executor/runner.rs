@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The wait set of a scope. A scope is the node's scope or a worker.
+//! The wait set of the node's scope or of a worker.
 
 use std::{
     any::Any,
@@ -46,23 +46,23 @@ pub(super) struct Conditions {
 pub(super) struct Runner {
     shared: Arc<Shared>,
     context: Context,
-    /// `None` until the runner first runs. It is created then, so that `spin` can return an error of the creation.
+    /// `None` until the runner first runs. Created only then, because `spin` can then return the error of the creation.
     wait_set: Option<WaitSet>,
     inputs: Receiver<Input>,
     activity_listeners: Arc<Mutex<Vec<WeakActivityListener>>>,
-    /// The listeners that are being called; empty at other times.
+    /// The activity listeners whose callbacks are being called; empty at other times.
     listening: Vec<Arc<Mutex<Option<ActivityListenerCallback>>>>,
     payload: Box<dyn Any + Send>,
     is_of_node: bool,
     thread: ThreadRecorder,
-    /// The known primitives, by address. When a primitive is added, all entries are removed, because the new primitive
-    /// can have the address of a dropped primitive.
+    /// The known subscriptions, timers and other primitives of the wait set, by address. When a primitive is added, all
+    /// entries are removed, because the new primitive can have the address of a dropped primitive.
     primitives: HashMap<usize, Primitive>,
     /// The guard condition wakes the wait set, and has to live as long as the wait set.
     _guard_condition: Arc<GuardCondition>,
 }
 
-/// The inputs of a wait set. Other threads send through these inputs.
+/// The sending side of the inputs of a wait set, for other threads.
 pub(super) struct Inputs {
     pub(super) inputs: Sender<Input>,
     pub(super) activity_listeners: Arc<Mutex<Vec<WeakActivityListener>>>,
@@ -93,13 +93,13 @@ impl Runner {
         (runner, Inputs { inputs: sender, activity_listeners })
     }
 
-    /// Returns whether this runner runs the node's scope, in which callbacks run as tasks.
+    /// Returns whether this runner runs the node's scope. In this scope, callbacks run as tasks.
     pub(super) fn is_of_node(&self) -> bool {
         self.is_of_node
     }
 
-    /// Waits and runs callbacks until one of the conditions is met. `run_tasks` is called before each wait and after
-    /// each primitive, and returns whether more tasks are queued.
+    /// Waits and runs callbacks until one of the conditions is met. `run_tasks` polls the queued tasks before each wait
+    /// and after each primitive, and returns whether more tasks are queued.
     pub(super) fn run(
         &mut self,
         conditions: &Conditions,
@@ -130,7 +130,7 @@ impl Runner {
         }
     }
 
-    /// Adds new primitives to the wait set, and runs the functions that were sent for the payload.
+    /// Adds new primitives to the wait set, and runs the functions that other threads have sent to this worker.
     fn receive(&mut self) -> Result<(), RclrsError> {
         let mut new = vec![];
         while let Ok(input) = self.inputs.try_recv() {
@@ -199,8 +199,8 @@ impl Runner {
             if let ActivityListenerCallback::Listen(listen) = &mut callback {
                 thread.run(shared.task, None, || listen(&mut **payload));
             }
-            // If the callback has set a new callback of this listener during the call, this line overwrites the new
-            // callback, as rclrs does.
+            // If the callback has set a new callback of its own listener during the call, this line replaces the new
+            // callback by the old one. rclrs does the same.
             lock(listener).replace(callback);
         }
         lock(activity_listeners).extend(listening.drain(..).map(|listener| Arc::downgrade(&listener)));

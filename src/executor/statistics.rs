@@ -11,11 +11,11 @@ use crate::measure::handle::SourceStatistics;
 /// The statistics of an executor, and the right to publish them.
 pub(crate) struct ExecutorStatistics {
     pub(crate) statistics: SourceStatistics,
-    // This field is dropped last. Then another `NodeStatistics` can publish the executor's statistics.
+    // This field is dropped last. After that, another `NodeStatistics` can publish the executor's statistics.
     pub(crate) _claimed: Claimed,
 }
 
-/// The right to publish the statistics of an executor.
+/// The right to publish the statistics of an executor. Only one `NodeStatistics` has this right.
 pub(crate) struct Claimed(Arc<Measured>);
 
 impl Claimed {
@@ -30,8 +30,8 @@ impl Drop for Claimed {
     }
 }
 
-/// Claims the statistics of a node's executor; `None` if the executor is not a `StatsExecutor`, or if another
-/// `NodeStatistics` has claimed its statistics.
+/// Claims the statistics of a node's executor. Returns `None` if the executor is not a `StatsExecutor`, or if another
+/// `NodeStatistics` has claimed the executor's statistics.
 pub(crate) fn claim(node: &Node) -> Option<Claimed> {
     let measured = task::find_measured(node)?;
     let was_claimed = measured.is_claimed.swap(true, Ordering::AcqRel);

@@ -66,7 +66,7 @@ impl Measured {
 /// The state that the threads of an executor share.
 pub(super) struct Shared {
     pub(super) messages: Sender<Message>,
-    /// Whether the thread that spins also waits in the node's scope.
+    /// Whether the thread that spins also waits for messages and timers of the node's scope.
     pub(super) is_single_threaded: bool,
     /// The guard conditions of all wait sets. The first guard condition belongs to the node's scope.
     guard_conditions: Mutex<Vec<Weak<GuardCondition>>>,
@@ -77,14 +77,14 @@ pub(super) struct Shared {
     first_spin: OnceLock<i64>,
     pub(super) measured: Arc<Measured>,
     pub(super) thread: ThreadRecorder,
-    /// The identifier of all tasks that do not belong to a callback.
+    /// All tasks that do not belong to a callback are measured under this identifier.
     pub(super) task: CallbackId,
 }
 
 thread_local! {
     /// The address of the executor that spins on this thread.
     static SPINNING: Cell<*const Shared> = const { Cell::new(std::ptr::null()) };
-    /// The callback for whose primitive this thread is taking a message or request in the node's scope.
+    /// The callback of the message or request that this thread is taking in the node's scope.
     static TAKING: Cell<Option<CallbackId>> = const { Cell::new(None) };
     /// Whether this thread is in the function [`find_measured`], which asks a node for its executor.
     static IS_ASKING: Cell<bool> = const { Cell::new(false) };
@@ -93,17 +93,17 @@ thread_local! {
 
 /// Returns the measurements of a node's executor; `None` if the executor is not a `StatsExecutor`.
 ///
-/// rclrs has no function that returns the executor of a node. But rclrs passes a new task to the node's executor, on
-/// the thread that creates the task. So a `StatsExecutor` can set a thread-local variable of the thread that asks.
+/// rclrs has no function that returns the executor of a node. But when a task is created, rclrs passes the task to the
+/// node's executor on the same thread. So a `StatsExecutor` can set a thread-local variable that this function reads.
 pub(super) fn find_measured(node: &Node) -> Option<Arc<Measured>> {
     IS_ASKING.set(true);
-    // An executor of another kind has nothing to do, because a query ends when its promise is dropped.
+    // An executor of another kind runs no code for this query, because the query ends when its promise is dropped.
     drop(node.commands().query(async {}));
     IS_ASKING.set(false);
     ANSWER.take()
 }
 
-/// Gives the measurements to [`find_measured`], and returns true, if this thread is in that function.
+/// If this thread is in [`find_measured`], gives the measurements to that function and returns true.
 pub(super) fn answer(measured: &Arc<Measured>) -> bool {
     let is_asking = IS_ASKING.get();
     if is_asking {
@@ -127,7 +127,7 @@ impl<T: Copy + 'static> Drop for Scope<T> {
     }
 }
 
-/// Assigns the tasks that this thread creates to a callback, until the returned scope is dropped.
+/// Until the returned scope is dropped, tasks that this thread creates count as runs of this callback.
 pub(super) fn taking(callback: CallbackId) -> Scope<Option<CallbackId>> {
     Scope::enter(&TAKING, Some(callback))
 }
@@ -172,8 +172,8 @@ impl Shared {
         std::ptr::eq(SPINNING.get(), self)
     }
 
-    /// Returns the time from which a callback counts as waiting: `since`, but not earlier than the first spin, because
-    /// no callback could run before.
+    /// Returns the time from which a callback counts as waiting. This time is `since`, or the time of the first spin if
+    /// that is later, because no callback can run before the first spin.
     pub(super) fn ready(&self, since: i64) -> i64 {
         since.max(self.first_spin.get().copied().unwrap_or(since))
     }
@@ -194,7 +194,7 @@ impl Shared {
 
     /// Lets the next message wake the wait set of the node's scope again. Call this before reading the messages.
     pub(super) fn reset_woken(&self) {
-        // A swap, unlike a store, also acquires: messages sent before the flag was set are then visible.
+        // Unlike a store, a swap also acquires: messages sent before the flag was set are visible after the swap.
         self.is_woken.swap(false, Ordering::AcqRel);
     }
 }
@@ -216,14 +216,14 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// The value of `queued` if the task is queued, but the time at which the task became ready is unknown.
+    /// The value of `queued` if the task is queued, but nobody knows since when.
     const UNKNOWN: i64 = -1;
 
     /// Queues a new task.
     pub(super) fn start(shared: &Arc<Shared>, future: BoxFuture<()>) {
         let taken = TAKING.get();
         // If this thread takes a message and then also calls the callback, the message has waited only in the
-        // middleware, for an unknown time.
+        // middleware. How long it waited there is unknown.
         let is_called_next = taken.is_some() && shared.is_single_threaded && shared.is_spinning_here();
         let queued = if is_called_next { Self::UNKNOWN } else { shared.measured.now() };
         let task = Self {
@@ -235,9 +235,8 @@ impl Task {
         shared.send(Message::Task(Arc::new(task)));
     }
 
-    /// Polls the task once.
     pub(super) fn poll(self: Arc<Self>) {
-        // After this swap, a wake-up queues the task again.
+        // From this swap on, a wake-up queues the task again.
         let queued = self.queued.swap(0, Ordering::AcqRel);
         let Some(mut future) = lock(&self.future).take() else { return };
         let ready = (queued > 0).then(|| self.shared.ready(queued));

@@ -104,7 +104,7 @@ impl<A: Action> StatsActionClientState<A> {
 
 macro_rules! methods_of_rclrs {
     ($($name:ident($($argument:ident: $Argument:ty)?) -> $Result:ty;)+) => {
-        /// These methods measure nothing, because their goals may be goals of other clients.
+        /// These methods measure nothing, because they may act on goals of other clients.
         impl<A: Action> StatsActionClientState<A> {$(
             #[doc = concat!("As [`rclrs::ActionClientState::", stringify!($name), "`]. This call is not measured.")]
             pub fn $name(&self $(, $argument: $Argument)?) -> $Result {
@@ -128,8 +128,8 @@ methods_of_rclrs! {
     try_cancel_goals_prior_to(time: Time) -> Result<MultiCancelResponseClient<A>, RclrsError>;
 }
 
-/// The time at which a future was first woken, and the waker that this future wakes. So the time of a goal's response
-/// is the time when the response arrives, even if the response is awaited later.
+/// The time at which a future was first woken, and the waker that is woken then. So the time of a goal's response is
+/// the time when the response arrives, even if user code awaits the response later.
 #[derive(Default)]
 struct Arrival {
     time: OnceLock<i64>,
@@ -153,7 +153,8 @@ impl Wake for Arrival {
     }
 }
 
-/// A future of rclrs that is first polled at its creation, so that its end is noticed even if it is awaited later.
+/// A future of rclrs. This struct polls the future at its creation, so that the future's end is noticed even if user
+/// code awaits the future later.
 struct Watched<F: Future> {
     /// `None` after the future has ended.
     future: Option<F>,
@@ -171,8 +172,8 @@ impl<F: Future + Unpin> Watched<F> {
         watched
     }
 
-    /// Polls the future with a waker that does nothing. Returns the output, if the future has ended and its output has
-    /// not been taken yet.
+    /// Polls the future without waiting. If the future has ended and its output has not been taken yet, returns the
+    /// output.
     fn look(&mut self) -> Option<&F::Output> {
         if let Poll::Ready((output, _)) = self.poll(&mut Context::from_waker(Waker::noop())) {
             self.output = Some(output);
@@ -227,7 +228,7 @@ impl<A: Action> Future for StatsRequestedGoalClient<A> {
 }
 
 impl<A: Action> Drop for StatsRequestedGoalClient<A> {
-    /// Records a response that has arrived, even if the response was never awaited.
+    /// If the response has arrived, records the response, even if user code has never awaited it.
     fn drop(&mut self) {
         if !self.goal.is_measured() {
             return;
@@ -325,7 +326,7 @@ impl<A: Action> StatsFeedbackClient<A> {
 /// A future with the result of a goal, like [`rclrs::ResultClient`].
 pub struct StatsResultClient<A: Action> {
     result: Watched<ResultClient<A>>,
-    /// The client of rclrs, which clones of this value and the stream use.
+    /// The result client of rclrs, for clones of this value and for the stream of the goal's events.
     plain: ResultClient<A>,
     goal: SharedGoal<false>,
 }
@@ -357,7 +358,7 @@ impl<A: Action> Future for StatsResultClient<A> {
 }
 
 impl<A: Action> Drop for StatsResultClient<A> {
-    /// Records a result that has arrived, even if the result was never awaited.
+    /// If the result has arrived, records the result, even if user code has never awaited it.
     fn drop(&mut self) {
         if self.goal.is_measured() {
             if let Some(status) = self.result.look().map(|(status, _)| *status) {

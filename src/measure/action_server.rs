@@ -4,7 +4,8 @@
 //!
 //! The goals are wrappers around the goals of rclrs, and record each change of the goal. A wrapper has the same methods
 //! as rclrs's goal, and dropping the wrapper has the same effect as dropping rclrs's goal. In the statistics, a goal
-//! ends before its client receives the result. So this goal is not active when the client's next goal arrives.
+//! ends before its client receives the result. So a finished goal does not count as active when its client sends the
+//! next goal.
 
 use std::{future::Future, sync::Arc};
 

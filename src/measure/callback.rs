@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Wraps the callback of a subscription, in every form that rclrs takes, so that its messages are measured.
+//! Wraps the callback of a subscription, in every form that rclrs takes, to measure its messages.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -16,10 +16,9 @@ use super::probe::Probe;
 ///
 /// User code never needs to call this trait's methods, and cannot implement the trait.
 pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
-    /// The message type of the rclrs subscription.
-    ///
-    /// The type is the C layout, from which the stamp is read. Then the message is converted to `T`, in the same way as
-    /// rclrs converts messages. For a loaned message, the type is `T`, because its C layout can be read directly.
+    /// The message type of the rclrs subscription: the C layout of `T`, from which the stamp is read. After that, the
+    /// message is converted to `T`, in the same way as by rclrs. For a loaned message, this type is `T` itself, because
+    /// the C layout of a loaned message can be read directly.
     #[doc(hidden)]
     type Subscribed: Message;
     /// The type in which rclrs takes the message.
@@ -33,8 +32,8 @@ pub trait MessageForm<T: Message>: sealed::Form<T> + Send + Sized + 'static {
     fn open(taken: Self::Taken) -> Self;
 }
 
-/// Other crates cannot name this trait, which is a bound of [`MessageForm`]. So they cannot implement `MessageForm`.
-/// (The other traits of this file need no such bound, because their methods have types that other crates cannot name.)
+/// A bound of [`MessageForm`]. Other crates cannot name this trait, so they cannot implement `MessageForm`. (The other
+/// traits of this file need no such bound, because their methods have types that other crates cannot name.)
 mod sealed {
     use rclrs::ReadOnlyLoanedMessage;
     use rosidl_runtime_rs::Message;
@@ -102,7 +101,7 @@ impl<T: Message> MessageForm<T> for T {
 }
 
 impl<T: Message> MessageForm<T> for Box<T> {
-    // Boxing the message after the conversion takes one allocation. rclrs's own boxed callbacks take two.
+    // One allocation: the message is boxed after the conversion. rclrs's own boxed callbacks take two allocations.
     type Subscribed = T::RmwMsg;
     type Taken = T::RmwMsg;
 
@@ -201,7 +200,7 @@ callbacks! {
     (Form, MessageInfo): |message, info| message, info;
 }
 
-/// The callback runs on the executor's thread, some time after the message was taken.
+/// rclrs calls the inner function when it takes the message. The callback runs later, on the executor's thread.
 fn instrument<T: Message, Form: MessageForm<T>>(
     probe: Probe<T>,
     callback: impl Fn(Form, MessageInfo) + Send + Sync + 'static,
@@ -270,7 +269,7 @@ pub trait InstrumentWorkerCallback<T: Message, Payload: 'static, Args>: Send + '
 #[derive(Debug)]
 pub struct WithPayload<Args>(std::marker::PhantomData<Args>);
 
-/// Implements the trait for callbacks with these arguments: the marker, and which arguments the callback gets.
+/// Implements the trait for callbacks with these arguments. `$Marker` is the trait's `Args`.
 macro_rules! worker_callbacks {
     ($(
         $Marker:ty:
@@ -304,7 +303,7 @@ worker_callbacks! {
         FnMut(&mut Payload, Form, MessageInfo), |payload, message, info| payload, message, info;
 }
 
-/// The callback runs on the worker's thread, which takes the message.
+/// The callback runs on the worker's thread, which also takes the message.
 fn instrument_worker<T: Message, Payload: 'static, Form: MessageForm<T>>(
     probe: Probe<T>,
     mut callback: impl FnMut(&mut Payload, Form, MessageInfo) + Send + 'static,

@@ -154,9 +154,9 @@ fn respond(waiting: Option<WaitingCall>, middleware: &Middleware, info: &Service
     }
 }
 
-/// Takes the response at the moment when rclrs resolves the promise of the call, and then resolves the promise that the
-/// caller holds. The relay is the waker of both promises. So no executor has to poll the relay, and the caller may
-/// await its promise at any time.
+/// Takes the response at the moment when rclrs resolves its promise, and then resolves the promise that the caller of
+/// [`call`](StatsClientState::call) holds. The relay is the waker of both promises, so no executor has to poll the
+/// relay, and the caller may await its promise at any time.
 struct Relay<Response>(Mutex<Option<Relayed<Response>>>);
 
 struct Relayed<Response> {
@@ -183,7 +183,7 @@ impl<Response: Send + 'static> Relay<Response> {
             return;
         }
         let relayed = place.take();
-        drop(place); // resolving a promise wakes code of the caller
+        drop(place); // released before code of the caller wakes below
         if let (Some(relayed), Poll::Ready(Ok((response, info)))) = (relayed, response) {
             respond(relayed.waiting, relayed.middleware, &info);
             send(relayed.sender, response, info);

@@ -22,7 +22,7 @@ use topic_statistics_core::{
 use super::{dynamic_size::DynamicSize, stamp, subscription::AnySubscription};
 use crate::transport::Taken;
 
-/// Returns whether a message type certainly has no header stamp; false if it is unknown whether the type has one.
+/// Returns whether a message type certainly has no header stamp. Returns false if this is unknown.
 pub(crate) fn has_no_stamp(message_type: &MessageTypeName) -> bool {
     let metadata = DynamicMessageMetadata::new(message_type.clone());
     metadata.is_ok_and(|metadata| stamp::path(metadata.structure()).is_none())
@@ -50,7 +50,7 @@ fn nested(value: Option<Value<'_>>) -> Option<DynamicMessageView<'_>> {
 
 pub(crate) struct DynamicProbe {
     /// The names of the nested fields that lead to the header stamp; `None` if the type has no header stamp. This field
-    /// is not set before the first message, because rclrs provides a type's structure only with a message.
+    /// is set at the first message, because rclrs provides a type's structure only with a message.
     stamp: OnceLock<Option<&'static [&'static str]>>,
     /// `None` if sizes are unknown or not measured.
     size: Option<DynamicSize>,
@@ -77,8 +77,8 @@ impl DynamicProbe {
         Some(self.recorder.received_message(epoch, stamp, Taken(info), size))
     }
 
-    /// Records that the callback of a message starts now. Returns the argument of [`end`](Self::end), if a metric needs
-    /// the end of the callback.
+    /// Records that the callback of a message starts now. If a metric needs the end of the callback, returns the
+    /// argument of [`end`](Self::end).
     pub(crate) fn start(&self, message: Option<ReceivedMessage>) -> Option<RunningCallback> {
         self.recorder.record(&message?, monotonic)
     }

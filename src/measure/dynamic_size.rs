@@ -9,10 +9,10 @@ use rclrs::{
 
 use super::size::{Payload, Place, Size, Step};
 
-/// How to find the serialized size of dynamic messages of a type.
+/// The steps that find the serialized size of the messages of a type.
 ///
-/// rclrs does not give access to the C struct of a dynamic message, so the fields are found by name. The elements of a
-/// sequence of messages are read one by one.
+/// rclrs does not give access to the C struct of a dynamic message, so the steps find the fields by name. If the
+/// elements of a sequence are messages, they are read one by one.
 pub(crate) struct DynamicSize(Size<Path>);
 
 type Path = Vec<String>;
@@ -49,9 +49,9 @@ impl DynamicSize {
     }
 }
 
-/// Returns whether a message may have sequences that cause a panic in rclrs 0.8. The cause:
-/// `TypeErasedSequence::proxy_elems` asserts that all elements together are at least as large as rclrs's view of one
-/// element.
+/// Returns whether messages of this structure may have sequences for which rclrs 0.8 panics.
+/// `TypeErasedSequence::proxy_elems` of rclrs asserts that all elements of a sequence together are at least as large as
+/// rclrs's view of one element.
 fn has_short_elements(structure: &MessageStructure) -> bool {
     structure.fields.iter().any(|field| {
         let BaseType::Message(element) = &field.base_type else { return false };
@@ -60,7 +60,7 @@ fn has_short_elements(structure: &MessageStructure) -> bool {
     })
 }
 
-/// The value whose serialized size the steps describe.
+/// The value whose serialized size is being computed: a message, or an element of a sequence of strings.
 enum Element<'a> {
     Message(&'a DynamicMessageView<'a>),
     /// A string or wide string with this number of characters.
@@ -68,7 +68,7 @@ enum Element<'a> {
 }
 
 /// Returns the offset in the serialized message at which the values of `steps` end, if these values start at `start`.
-/// Returns `None` if the steps do not fit the element.
+/// Returns `None` if `element` does not have the fields that the steps name.
 fn end(steps: &[Step<Path>], element: &Element<'_>, start: usize) -> Option<usize> {
     steps.iter().try_fold(start, |at, step| match step {
         Step::Fixed(size) => Some(size.end(at)),
@@ -81,7 +81,7 @@ fn end(steps: &[Step<Path>], element: &Element<'_>, start: usize) -> Option<usiz
     })
 }
 
-/// Returns the number of characters or elements of the string or sequence at this place.
+/// Returns the number of characters of the string, or the number of elements of the sequence, to which `place` leads.
 fn count(element: &Element<'_>, place: &[String]) -> Option<usize> {
     match element {
         Element::Message(message) => length(&get(message, place)?),
@@ -143,8 +143,8 @@ fn length(value: &Value<'_>) -> Option<usize> {
     })
 }
 
-/// Returns the offset at which the elements of a sequence or an array end. The sizes of these elements (strings, wide
-/// strings or messages) can differ.
+/// Returns the offset in the serialized message at which the elements of a sequence or an array end. The elements are
+/// strings, wide strings or messages, whose sizes can differ.
 fn each_end(steps: &[Step<Path>], value: &Value<'_>, start: usize) -> Option<usize> {
     use {ArrayValue as A, BoundedSequenceValue as B, SequenceValue as S};
     macro_rules! texts {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! An active goal. The handles of an action server or an action client share this goal.
+//! An active goal, which all handles of the goal share. The handles belong to an action server or an action client.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use topic_statistics_core::record::{
     goals::{ActiveGoal, Outcome},
 };
 
-/// An active goal; the content is `None` if the goal is not measured. When the last clone is dropped, the goal stops
-/// counting as active.
+/// The measurements of a goal, which its handles share; `None` if the goal is not measured. When the last clone is
+/// dropped, the goal stops counting as active.
 ///
-/// In each handle, this value is in a field after the field of rclrs's goal. Fields are dropped in order, so rclrs ends
-/// the goal first.
+/// In each handle, this field comes after the field of rclrs's goal. Rust drops fields in order, so rclrs ends the goal
+/// before the goal stops counting as active.
 #[derive(Clone)]
 pub(super) struct SharedGoal<const IS_SERVER: bool>(Option<Arc<Held<IS_SERVER>>>);
 
@@ -46,8 +46,8 @@ impl<const IS_SERVER: bool> SharedGoal<IS_SERVER> {
     }
 }
 
-/// Returns the outcome for the status of a result. A goal that the server does not know counts as dropped, because its
-/// client stops waiting for a result.
+/// Returns the outcome of a goal from the status in its result. A goal that the server does not know counts as dropped,
+/// because the client no longer waits for its result.
 pub(super) fn outcome(status: GoalStatusCode) -> Outcome {
     match status {
         GoalStatusCode::Succeeded => Outcome::Succeeded,

@@ -90,8 +90,8 @@ impl fmt::Debug for SourceStatistics {
     }
 }
 
-/// Implements `statistics` and `Debug` for a handle. The arguments after the handle are the nested fields that lead to
-/// the value with the field `statistics`.
+/// Implements `statistics` and `Debug` for a handle. `$field` are the nested fields of the handle that lead to the
+/// struct with the field `statistics`.
 macro_rules! stats_handle {
     ($name:ident $(<$($parameter:ident $(: $bound:path)?),+>)? $(, $field:tt)*) => {
         impl$(<$($parameter $(: $bound)?),+>)? $name$(<$($parameter),+>)? {

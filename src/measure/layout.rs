@@ -4,8 +4,8 @@
 //!
 //! The introspection type support, which every interface package has, lists the fields in the order of the C struct.
 //! rclrs does not expose the offsets of the fields, so this module calculates the offsets by the rules of the C layout.
-//! To confirm the offsets, the resulting size of the struct is compared with the size in the introspection type
-//! support.
+//! To confirm the calculated offsets, this module compares the calculated size of the struct with the size in the
+//! introspection type support.
 
 use crate::interfaces::builtin_interfaces::msg::rmw::Time;
 use rclrs::{BaseType, MessageFieldInfo, MessageStructure, ValueKind};
@@ -18,8 +18,8 @@ pub(super) struct Layout {
     pub(super) align: usize,
 }
 
-/// Returns the offsets of all fields by the C layout rules, in order; `None` if the size by these rules differs from
-/// the size of the struct.
+/// Returns the offsets of all fields by the C layout rules, in order. Returns `None` if the calculated size of the
+/// struct differs from its size in the introspection type support.
 pub(super) fn offsets(structure: &MessageStructure) -> Option<Vec<usize>> {
     let mut offsets = Vec::with_capacity(structure.fields.len());
     let mut layout = Layout { size: 0, align: 1 };
@@ -51,8 +51,8 @@ impl Layout {
                 Some(Self { size: element.size * length, ..element })
             }
             ValueKind::Sequence | ValueKind::BoundedSequence { .. } => Some(match field.base_type {
-                // From ROS 2 Lyrical on, the C structs of sequences of primitives and strings contain flags; the C
-                // structs of sequences of messages do not.
+                // From ROS 2 Lyrical on, the C struct of a sequence contains flags if the elements are primitives or
+                // strings, but not if they are messages.
                 BaseType::Message(_) => Self::of::<Sequence<Time>>(),
                 _ => Self::of::<Sequence<u8>>(),
             }),

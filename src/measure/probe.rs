@@ -14,7 +14,7 @@ use topic_statistics_core::record::{
 use super::{size::SerializedSize, stamp::StampField};
 use crate::transport::Taken;
 
-/// The part of a subscription's statistics that its callback calls.
+/// Records the messages of a subscription, and the starts and ends of its callback. The wrapped callback calls it.
 #[allow(missing_debug_implementations)] // no other crate can name this type
 pub struct Probe<T: Message> {
     stamp: Option<StampField<T::RmwMsg>>,
@@ -24,7 +24,7 @@ pub struct Probe<T: Message> {
 }
 
 impl<T: Message> Probe<T> {
-    /// `stamp` is an error if it is unknown whether the type has a header stamp, or at which offset the stamp lies.
+    /// `stamp` is an error if it is unknown whether the type has a header stamp, or where the header stamp lies.
     pub(crate) fn new<E>(
         stamp: Result<Option<StampField<T::RmwMsg>>, E>,
         size: Option<Box<SerializedSize<T::RmwMsg>>>,
@@ -40,10 +40,10 @@ impl<T: Message> Probe<T> {
 
     /// Reads what the statistics need from a taken message. Returns `None` while the statistics are disabled.
     ///
-    /// `message` is called only to read a stamp, or to read the lengths of strings and sequences on which the size
-    /// depends. The reason is that some messages that Fast DDS loans are misaligned, and even a reference to such a
-    /// message would be undefined behaviour. (The types that Fast DDS loans have no header and a fixed size, so
-    /// `message` is not called for them.)
+    /// `message` is called only to read a stamp, or the lengths of strings and sequences on which the size depends.
+    /// Other messages are not touched, because some messages that Fast DDS loans are misaligned, and even a reference
+    /// to such a message would be undefined behaviour. (Fast DDS loans only types without a header and with a fixed
+    /// size.)
     #[inline(always)]
     pub fn receive<'a>(
         &self,
@@ -52,13 +52,13 @@ impl<T: Message> Probe<T> {
     ) -> Option<ReceivedMessage> {
         let epoch = self.recorder.epoch()?;
         let header = self.stamp.as_ref().map_or(0, |field| field.read(message()));
-        // Captured by value, `message` takes no memory if sizes are not measured.
+        // With `move`, the closure takes no memory if sizes are not measured.
         let size = move || self.size.as_ref().map_or(0, |size| size.measure(message));
         Some(self.recorder.received_message(epoch, header, Taken(info), size))
     }
 
-    /// Records that the callback of a message starts now. Returns the argument of [`end`](Self::end), if a metric needs
-    /// the end of the callback.
+    /// Records that the callback of a message starts now. If a metric needs the end of the callback, returns the
+    /// argument of [`end`](Self::end).
     #[inline]
     pub fn start(&self, message: Option<ReceivedMessage>) -> Option<RunningCallback> {
         self.recorder.record(&message?, monotonic)

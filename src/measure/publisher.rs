@@ -32,8 +32,8 @@ pub struct StatsPublisherState<T: Message> {
     publications: Arc<Windowed<Publications>>,
     /// `None` if sizes are unknown or not measured.
     size: Option<Box<SerializedSize<T::RmwMsg>>>,
-    /// The publisher of messages in the C layout, because sizes are computed from this layout. Messages are converted
-    /// to this layout in the same way as by rclrs.
+    /// The publisher of messages in the C layout, from which sizes are computed. Messages are converted to this layout
+    /// in the same way as by rclrs.
     publisher: Publisher<T::RmwMsg>,
 }
 

@@ -82,7 +82,7 @@ impl<T: Service, Payload: 'static + Send + Sync> StatsServiceState<T, Worker<Pay
     }
 }
 
-/// A measured callback that rclrs takes, async or not: rclrs stores both in the same form.
+/// A measured callback in the form that rclrs takes. Async callbacks and others have the same form.
 #[allow(missing_debug_implementations)] // no other crate can name this type
 pub(crate) struct Measured<Callback>(pub(crate) Callback);
 
@@ -115,11 +115,11 @@ impl Probe {
         self.recorder.take(|| timestamps(self.middleware, info))
     }
 
-    /// Wraps a callback, in any form that rclrs takes, so that its requests are measured. `is_async`: the callback
-    /// returns a future.
+    /// Wraps a callback, in any form that rclrs takes, so that its requests are measured. `is_async` says that the
+    /// callback returns a future.
     ///
     /// rclrs already stores each form of callback as a boxed function, so a measured callback costs one more function
-    /// call. In a node's service, this function returns a boxed future, so each request also costs one more allocation.
+    /// call. In a node's service, the wrapper returns a boxed future, so each request also costs one more allocation.
     pub(crate) fn measure<T: Service, Payload: 'static + Send>(
         &self,
         callback: AnyServiceCallback<T, Payload>,

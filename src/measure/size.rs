@@ -23,7 +23,7 @@ use crate::transport::{middleware_in_use, Middleware};
 /// The size of the encapsulation header, in bytes. The header names the encoding of the rest of the message.
 const HEADER: usize = 4;
 
-/// How to find the serialized size of messages of a type. `P` is the place of a field.
+/// How to find the serialized size of the messages of a type. `P` is the type that says where a field lies: [`Place`].
 pub(super) enum Size<P> {
     /// All messages of the type have this size.
     Constant(u32),
@@ -31,9 +31,9 @@ pub(super) enum Size<P> {
 }
 
 impl<P: Place> Size<P> {
-    /// `refuse` returns why the sizes of messages of this structure cannot be found.
+    /// `refuse` returns the reason if the sizes of messages of this structure cannot be found.
     ///
-    /// Returns a warning for the user as the error if the encoding is unknown. Only sizes need the encoding.
+    /// If the encoding of the middleware is unknown, returns a warning for the user as the error.
     pub(super) fn find(
         message_type: &str,
         payload: fn() -> Result<Payload, String>,
@@ -57,7 +57,7 @@ impl<P: Place> Size<P> {
     }
 }
 
-/// How to find the serialized size of messages of the C layout `M`.
+/// The steps that find the serialized size of messages of the C layout `M`.
 pub(crate) struct SerializedSize<M>(Size<usize>, PhantomData<fn(&M)>);
 
 impl<M: RmwMessage> SerializedSize<M> {
@@ -103,7 +103,7 @@ impl<M: RmwMessage> SerializedSize<M> {
 /// The rules of a middleware for the size of a whole message.
 #[derive(Clone, Copy)]
 pub(crate) struct Payload {
-    /// The size of a message is a multiple of this number of bytes.
+    /// The size of a message is rounded up to a multiple of this number of bytes.
     alignment: usize,
     /// Whether a string is sent only up to its first NUL.
     strings_end_at_nul: bool,
@@ -120,14 +120,14 @@ impl Payload {
         Ok(Self { alignment: if *pads { 4 } else { 1 }, strings_end_at_nul: *sends_to_nul })
     }
 
-    /// Returns the size in bytes of a message, including the encapsulation header, whose values take this number of
-    /// bytes. (No middleware sends messages that are too large for a `u32`.)
+    /// Returns the size in bytes of a message whose values take `values` bytes, including the encapsulation header. (No
+    /// middleware sends messages that are too large for a `u32`.)
     pub(super) fn size(self, values: usize) -> u32 {
         (HEADER + values).next_multiple_of(self.alignment).try_into().unwrap_or(u32::MAX)
     }
 }
 
-/// A string, wide string or sequence in C, without the type of its elements.
+/// The C struct of a string, a wide string or a sequence, with an element pointer that has no type.
 #[repr(C)]
 struct Elements {
     data: *const u8,
@@ -136,7 +136,7 @@ struct Elements {
 }
 
 /// Returns the offset in the serialized message at which the values of `steps` end, if these values start at `start`.
-/// The characters of strings are read only if `strings_end_at_nul`.
+/// The characters of strings are read only if `strings_end_at_nul` is true.
 ///
 /// # Safety
 ///
@@ -179,7 +179,7 @@ unsafe fn end(steps: &[Step<usize>], base: *const u8, start: usize, strings_end_
     })
 }
 
-/// The place of a field: its offset in the C struct, or the names of the nested fields that lead to the field.
+/// Where a field lies: its offset in the C struct, or the names of the nested fields that lead to the field.
 pub(super) trait Place {
     fn start() -> Self;
 
@@ -199,17 +199,17 @@ impl Place for usize {
 /// A part of a message. The steps of a message are in the order in which the parts are serialized.
 #[derive(Clone, Debug)]
 pub(crate) enum Step<P> {
-    /// Values of fixed size, which are not read.
+    /// Values of fixed size. They are not read, because their size is known.
     Fixed(FixedSize),
-    /// The characters of a string.
+    /// The characters of the string at this place.
     String { place: P },
-    /// The elements of a sequence, if they have a fixed size, or the characters of a wide string.
+    /// The elements of fixed size of the sequence at this place, or the characters of the wide string at this place.
     Elements { place: P, element: FixedSize },
-    /// Elements whose size depends on their values.
+    /// The elements of the sequence or array at this place, whose sizes differ. `steps` finds an element's size.
     Each { place: P, count: Count, stride: usize, steps: Box<[Step<P>]> },
 }
 
-/// The number of the elements, and the place where the elements lie.
+/// How many elements there are, and where they lie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
     /// The elements of an array, which lie in the C struct of the message.
@@ -218,8 +218,8 @@ pub(crate) enum Count {
     Sequence,
 }
 
-/// The size of values of fixed size, with the padding before and between the values. The size depends on the offset at
-/// which the values start, modulo 8.
+/// The number of bytes that values of fixed size take, including the padding before and between the values. This number
+/// depends on the offset at which the values start, modulo 8, which is the index of the array.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FixedSize([usize; 8]);
 
@@ -231,7 +231,7 @@ impl FixedSize {
         Self::between(|start| start.next_multiple_of(size) + size)
     }
 
-    /// Creates the size from a function that returns the end offset of the values for their start offset.
+    /// Creates the size. For each start offset, `end` returns the offset at which the values end.
     fn between(end: impl Fn(usize) -> usize) -> Self {
         Self(std::array::from_fn(|start| end(start) - start))
     }
@@ -243,9 +243,8 @@ impl FixedSize {
 
     /// Returns the offset at which `count` repetitions of the values end.
     ///
-    /// Each repetition ends at the same offset modulo the largest alignment of the values, wherever the repetition
-    /// starts. So all repetitions but the first start at the same offset modulo this alignment, and take the same
-    /// number of bytes.
+    /// Wherever a repetition starts, it ends at the same offset modulo the largest alignment of the values. So all
+    /// repetitions but the first start at the same offset modulo this alignment, and take the same number of bytes.
     pub(super) fn end_of(&self, count: usize, start: usize) -> usize {
         let Some(further) = count.checked_sub(1) else { return start };
         let first = self.end(start);
@@ -261,7 +260,7 @@ impl FixedSize {
     }
 }
 
-/// The steps of a message. Consecutive values of fixed size are one step.
+/// The steps of a message. Consecutive values of fixed size are merged into one step.
 pub(super) struct Steps<P>(pub(super) Vec<Step<P>>);
 
 impl<P: Place> Steps<P> {
@@ -330,7 +329,7 @@ impl<P: Place> Steps<P> {
         Some(())
     }
 
-    /// Returns the size of a message's values, if all messages have the same size.
+    /// Returns the size of a message's values if all messages of the type have the same size.
     pub(super) fn fixed(&self) -> Option<FixedSize> {
         match self.0[..] {
             [] => Some(FixedSize::NONE),

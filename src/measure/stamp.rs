@@ -19,11 +19,11 @@ pub(crate) struct StampField<M> {
 }
 
 impl<M: RmwMessage> StampField<M> {
-    /// Finds the stamp of a type that has a `std_msgs/Header header`, or that is a `std_msgs/Header`; returns `None`
-    /// for other types.
+    /// Finds the stamp of a type that has a `std_msgs/Header header`, or of the type `std_msgs/Header` itself. Returns
+    /// `None` for other types.
     ///
-    /// Returns a warning for the user as the error if the type has, or may have, a stamp whose place cannot be
-    /// determined. Only the metric of ages needs the stamp.
+    /// If the type has, or may have, a stamp whose place cannot be determined, returns a warning for the user as the
+    /// error. Only ages need the stamp.
     pub(crate) fn find() -> Result<Option<Self>, String> {
         let fail = |why: &str| format!("The ages of {} messages will be NaN{why}", M::TYPE_NAME);
         let metadata = MessageTypeName::try_from(M::TYPE_NAME).and_then(DynamicMessageMetadata::new);
@@ -160,7 +160,7 @@ mod tests {
         message.fields.truncate(1);
         message.fields.splice(0..0, [field("flag", BaseType::Boolean), field("count", BaseType::Uint16)]);
         message.size = 40;
-        // The header lies after the flag and the count, and is aligned for the pointer in the header's frame_id.
+        // The header is aligned to 8 bytes, because its frame_id contains a pointer.
         assert_eq!(offset_at(&message, path(&message).unwrap()), Some(8));
 
         message.size = 48;

@@ -90,7 +90,7 @@ impl Stopwatch {
 /// ```
 #[must_use = "the duration ends when the guard is dropped"]
 pub struct StopwatchGuard {
-    /// The collector and the start time. `None` if the statistics were disabled at the start.
+    /// The collector of the duration, and the start time. `None` if the statistics were disabled at the start.
     running: Option<(Arc<Windowed<Durations>>, Instant)>,
 }
 

@@ -132,7 +132,7 @@ impl<T: Message, Payload: 'static + Send + Sync> StatsSubscriptionState<T, Worke
 }
 
 impl<T, Scope> StatsSubscriptionState<T, Scope> {
-    /// Returns the subscription of rclrs. Errors if the type of its messages is not `Subscribed`.
+    /// Returns the subscription of rclrs. Errors if `Subscribed` is not the type of the subscription's messages.
     fn rclrs<Subscribed: Message, S: WorkScope + 'static>(
         &self,
     ) -> Result<&SubscriptionState<Subscribed, S>, StatisticsError> {
@@ -154,7 +154,7 @@ impl<Scope> StatsSubscriptionState<DynamicMessage, Scope> {
     }
 }
 
-/// A subscription of rclrs, with any message type and scope.
+/// A subscription of rclrs. This trait hides the message type and the scope.
 pub(crate) trait AnySubscription: Send + Sync {
     fn topic_name(&self) -> String;
     fn qos(&self) -> QoSProfile;

@@ -57,7 +57,7 @@ pub struct StatsTimerState<Scope: WorkScope> {
 stats_handle!(StatsTimerState<Scope: WorkScope>);
 
 impl<Scope: WorkScope> StatsTimerState<Scope> {
-    /// `is_installed` is the flag of the timer's first callback.
+    /// `is_installed` is the flag of the first callback of the timer; see the field.
     pub(crate) fn new(
         source: SourceHandle,
         measured: Arc<MeasuredTimer>,
@@ -168,8 +168,8 @@ impl<Payload: 'static + Send + Sync> StatsTimerState<Worker<Payload>> {
     }
 }
 
-/// A measured callback that rclrs takes. rclrs does the same with each form of callback, so one trait is enough also for
-/// a callback that is called once.
+/// A measured callback in the form that rclrs takes. This type implements only the trait for repeating callbacks,
+/// because rclrs treats all forms of timer callbacks alike.
 pub(crate) struct Measured<Scope: WorkScope>(AnyTimerCallback<Scope>);
 
 impl IntoNodeTimerRepeatingCallback<Self> for Measured<Node> {
@@ -184,7 +184,7 @@ impl<Scope: WorkScope> IntoWorkerTimerRepeatingCallback<Scope, Self> for Measure
     }
 }
 
-/// The measurements of a timer. They remain when the timer's callback is replaced.
+/// The measurements of a timer. They do not change when the timer's callback is replaced.
 pub(crate) struct MeasuredTimer {
     pub(crate) calls: Arc<Windowed<TimerCalls>>,
     pub(crate) period: Duration,
@@ -195,9 +195,9 @@ pub(crate) struct MeasuredTimer {
 
 impl MeasuredTimer {
     /// Wraps a callback, in any form that rclrs takes, so that its calls are measured. Also returns a flag, which the
-    /// caller sets to true when the callback is installed. rclrs already stores each form of callback as a boxed
-    /// function, so a measured callback costs one more function call, but no allocation. If `is_new`, the timer is not
-    /// created yet, and its first call is one period from now.
+    /// caller sets to true when the callback is installed. rclrs already stores each callback as a boxed function, so a
+    /// measured callback costs one more function call, but no allocation. `is_new` says that the timer is not created
+    /// yet, so its first call is one period from now.
     pub(crate) fn measure<Scope: WorkScope>(
         self: &Arc<Self>,
         callback: AnyTimerCallback<Scope>,
@@ -209,7 +209,7 @@ impl MeasuredTimer {
         let is_installed = Arc::<AtomicBool>::default();
         let mut schedule = TimerSchedule::new(self.period.as_nanos() as i64); // the same cast as in rclrs
         if let (Some(schedule), true) = (&mut schedule, self.simulated.is_some() || !is_new) {
-            schedule.forget(); // the next scheduled call is unknown
+            schedule.forget(); // the time of the next call is unknown
         }
         let mut probe = Probe {
             measured: Arc::clone(self),
@@ -230,7 +230,7 @@ impl MeasuredTimer {
                     let running = probe.start(timer);
                     callback(payload, timer);
                     probe.end(running);
-                    probe.is_installed.store(false, Ordering::Relaxed); // the callback was called, not replaced
+                    probe.is_installed.store(false, Ordering::Relaxed); // so `drop` does not report a replacement
                 }))
             }
             AnyTimerCallback::Inert => AnyTimerCallback::Inert,
@@ -243,7 +243,7 @@ struct Probe {
     measured: Arc<MeasuredTimer>,
     /// The schedule of the timer; `None` if the period is 0.
     schedule: Option<TimerSchedule>,
-    /// The number of jumps of simulated time until the last call of the timer.
+    /// The number of jumps of simulated time before the last call of the timer.
     jumps: u16,
     is_installed: Arc<AtomicBool>,
 }
@@ -260,14 +260,14 @@ impl Probe {
         Some(self.measured.calls.start(call, monotonic))
     }
 
-    /// Returns how late a call is whose callback starts now, and how many periods are skipped; `None` if the scheduled
-    /// time of the call is unknown.
+    /// Returns how late the current call of the timer is, and how many periods were skipped. Returns `None` if the time
+    /// is unknown for which the call was scheduled.
     fn scheduled_call<Scope: WorkScope>(&mut self, timer: &TimerState<Scope>) -> Option<ScheduledCall> {
         let schedule = self.schedule.as_mut()?;
         if let Some(time) = &self.measured.simulated {
             time.refresh(monotonic());
             if std::mem::replace(&mut self.jumps, time.jumps()) != time.jumps() {
-                schedule.forget(); // a jump of simulated time does not make calls late
+                schedule.forget(); // else the jump would count as lateness
             }
         }
         match read(timer) {
@@ -286,7 +286,7 @@ impl Probe {
     }
 }
 
-/// Reads the times of a timer's last and next call; `None` if the timer is canceled or a time cannot be read.
+/// Reads the times of a timer's last and next call. Returns `None` if the timer is canceled or a time cannot be read.
 fn read<Scope: WorkScope>(timer: &TimerState<Scope>) -> Option<TimerReading> {
     let before = timer.clock().now().nsec;
     let until_next = match timer.time_until_next_call() {
@@ -301,8 +301,8 @@ fn read<Scope: WorkScope>(timer: &TimerState<Scope>) -> Option<TimerReading> {
 }
 
 impl Drop for Probe {
-    /// Ends the statistics if the callback has replaced itself through rclrs, because further windows would have a
-    /// count of 0 and wrongly show that the timer is silent.
+    /// If the callback has replaced itself through rclrs's timer, ends the statistics. Otherwise all further windows
+    /// would have a count of 0, and would wrongly show that the timer is silent.
     fn drop(&mut self) {
         if self.is_installed.load(Ordering::Relaxed) && self.measured.calls.disable_forever() {
             let text = format!(

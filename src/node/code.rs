@@ -65,7 +65,7 @@ impl NodeStatistics {
         parts.into_iter().map(|part| self.create_counter(format!("{name}/{part}"))).collect()
     }
 
-    /// Adds the source of a stopwatch, a counter or the executor. The handle does not keep the statistics alive yet.
+    /// Adds the source of a stopwatch, a counter or the executor. Its handle does not keep the statistics alive yet.
     pub(super) fn code_source(&self, name: &str, collector: Arc<dyn WindowedCollector>) -> SourceHandle {
         let source = Source::new(self.source_name(None, name), collector, None);
         self.add_source(source, SourceOptions::default(), self.publisher.clone(), None)

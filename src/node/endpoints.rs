@@ -302,7 +302,7 @@ impl NodeStatistics {
 
     /// Returns the expectations of a source with this topic or name: the source's own expectations, or else the
     /// expectations in the file of expectations, or else the node's expectations. Conditions on the remapped name of
-    /// the topic are not returned, because the remapped name is unknown before the source is created.
+    /// the topic are missing, because the remapped name is unknown until the source is created.
     pub(super) fn expected(
         &self,
         given: &str,
@@ -319,7 +319,7 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns the options with the metrics that the conditions on the topic need in addition.
+    /// Returns the options, with the metrics that the conditions on the topic need added to the metrics of the options.
     fn with_metrics_for(
         &self,
         given: &str,
@@ -335,7 +335,7 @@ impl NodeStatistics {
         statistics.metrics(metrics)
     }
 
-    /// Creates the publisher of health, if the source's options have expectations.
+    /// If the source's options have expectations, creates the publisher of health on `/diagnostics`.
     pub(super) fn prepare_diagnostics(&self, statistics: &StatisticsOptions) -> Result<(), StatisticsError> {
         match self.diagnostics.as_ref().filter(|_| statistics.expectations.is_some()) {
             Some(publisher) => publisher.create(&self.running.node, diagnostics::qos()),
@@ -402,7 +402,7 @@ impl NodeStatistics {
         let is_transient_local = options.qos.durability == QoSDurabilityPolicy::TransientLocal;
         let recorder = statistics.recorder().transient_local(is_transient_local);
         let recorder = Arc::new(Recorder::new(&given, recorder, self.simulated.clone(), &HostClock));
-        // From here on, messages are measured, because messages may arrive before rclrs returns the subscription.
+        // From here on, messages are measured, because messages may arrive before `subscribe` returns.
         let new = self.add_collector(Arc::clone(&recorder) as _, own, publisher);
         let subscription = subscribe(options, Arc::clone(&recorder))
             .map_err(|source| self.not_created(SourceKind::Subscription, &given, source))?;

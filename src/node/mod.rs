@@ -106,8 +106,8 @@ pub struct NodeStatistics {
     simulated: Option<Arc<SimulatedTime>>,
     /// The publishers with the node's topic and QoS; `None` if the node's windows are not published.
     publisher: Option<Arc<TopicPublishers>>,
-    /// Publishers whose topic or QoS differs from the node's, for sources whose options set a topic or QoS. Each
-    /// publisher lives as long as a source uses it.
+    /// Publishers for the sources whose options set another topic or QoS than the node's. Each publisher lives as long
+    /// as a source uses it.
     others: Mutex<Vec<Weak<TopicPublishers>>>,
     /// The publisher of health; `None` if the node's health is not published.
     diagnostics: Option<Arc<LazyPublisher<DiagnosticArray>>>,
@@ -119,13 +119,12 @@ pub struct NodeStatistics {
     keeper: Arc<Keeper>,
 }
 
-/// The state that lives as long as the [`NodeStatistics`] or any handle of a source. This state must not contain a
-/// handle that keeps the state alive, and the thread of the scheduler must not own the state. Otherwise the state would
-/// never be dropped.
+/// The state that lives as long as the [`NodeStatistics`] or any handle of a source. If this state contained a handle
+/// that keeps the state alive, or if the thread of the scheduler owned the state, the state would never be dropped.
 struct Running {
     node: Node,
     parameters: Option<Parameters>,
-    /// The executor's statistics. Only the handle of this source does not keep this state alive.
+    /// The executor's statistics. Their handle, unlike handles in user code, does not keep this state alive.
     executor: OnceLock<ExecutorStatistics>,
     scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,
@@ -221,8 +220,8 @@ impl NodeStatistics {
             parameters.apply_changes_to(&scheduler);
         }
 
-        // Starting the thread is the last step that can fail. Dropping `running` ends the thread, which then writes the
-        // file of totals.
+        // Starting the thread is the last step that can fail. From here on, dropping `running` ends the thread, and the
+        // thread then writes the file of totals.
         let thread = scheduler
             .start(write_totals)
             .map_err(|source| StatisticsError::SpawnThread { node: node_name, source })?;
@@ -258,10 +257,9 @@ impl NodeStatistics {
         Ok(created)
     }
 
-    /// Returns the statistics of the node's executor; `None` if the executor is not a
-    /// [`StatsExecutor`](crate::StatsExecutor), or if another `NodeStatistics` publishes its statistics. (The first
-    /// `NodeStatistics` on an executor publishes the executor's statistics.) Disabled statistics cost one atomic load
-    /// per callback.
+    /// Returns the statistics of the node's executor. Returns `None` if the executor is not a
+    /// [`StatsExecutor`](crate::StatsExecutor), or if another `NodeStatistics` publishes the executor's statistics:
+    /// only the first `NodeStatistics` on an executor does. Disabled statistics cost one atomic load per callback.
     ///
     /// The [`executor`](crate::WindowStatistics::executor) of a window has the threads, the longest callback and the
     /// waits.
@@ -282,8 +280,8 @@ impl NodeStatistics {
         Some(&self.running.executor.get()?.statistics)
     }
 
-    /// Returns the numbers of messages received and lost by each subscription up to now. The result includes ended
-    /// subscriptions, but only those with the last 1000 source names.
+    /// Returns the numbers of messages received and lost by each subscription up to now. Of the subscriptions that have
+    /// ended, the result includes those with the last 1000 source names.
     pub fn totals(&self) -> Vec<TopicTotals> {
         self.running.scheduler.totals()
     }
@@ -326,7 +324,7 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns the unique name of a new source. `topic` is its topic, or its name if it has no topic.
+    /// Returns the unique name of a new source. `topic` is the topic, or the name of a source without a topic.
     fn source_name(&self, name: Option<SourceName>, topic: &str) -> UniqueName {
         let node = self.running.node.fully_qualified_name();
         let with_topic = || self.names.reserve(&node, &format!("{node}:{topic}"));
@@ -337,8 +335,8 @@ impl NodeStatistics {
         }
     }
 
-    /// Adds the collector of a source that is being created, with the source's own options. Samples are recorded from
-    /// now on.
+    /// Registers the collector of a source that is being created, with the source's own options. From now on, the
+    /// collector records samples.
     fn add_collector(
         &self,
         collector: Arc<dyn WindowedCollector>,
@@ -367,7 +365,7 @@ impl NodeStatistics {
         new.complete(source)
     }
 
-    /// Sets the expectations of a new source: its own expectations, or else those in the file of expectations.
+    /// Sets the expectations of a new source: the source's own ones, or else those in the file of expectations.
     fn expect(&self, source: &Arc<Source>, own: Option<Expectations>) {
         let (names, kind) = (source.names(), source.kind());
         #[cfg(feature = "expectation_file")]
@@ -421,7 +419,7 @@ impl NodeStatistics {
     }
 }
 
-/// Returns the options and the expectations of a node, with the values of the node's parameters.
+/// Returns the options and the expectations of a node. Values of the node's ROS parameters replace options.
 fn with_parameters(
     node: &Node,
     options: &StatisticsOptions,

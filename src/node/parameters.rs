@@ -39,12 +39,12 @@ pub struct Parameters {
     warn_unless: MandatoryParameter<Arc<[Arc<str>]>>,
     error_unless: MandatoryParameter<Arc<[Arc<str>]>>,
     publish_topic: ReadOnlyParameter<Arc<str>>,
-    /// The scheduler. When a condition is set at run time, the scheduler checks that the sources measure its metrics.
+    /// The scheduler checks new conditions: the sources must measure the metrics that the conditions need.
     scheduler: Arc<OnceLock<Weak<Scheduler>>>,
 }
 
 impl Parameters {
-    /// Declares the parameters, with the node's options as default values.
+    /// Declares the ROS parameters. The node's options are the default values of the parameters.
     ///
     /// Returns `None` if another `NodeStatistics` of the node has already declared the parameters.
     pub fn declare(node: &Node, options: &StatisticsOptions) -> Result<Option<Self>, StatisticsError> {
@@ -119,7 +119,7 @@ impl Parameters {
         }))
     }
 
-    /// Returns the node's options with the values of the parameters.
+    /// Returns the node's options, in which the values of the ROS parameters replace the values of the options.
     pub fn apply_to(&self, options: StatisticsOptions) -> StatisticsOptions {
         let SourceDefaults { enabled, publish_period, distributions, .. } = self.defaults();
         options
@@ -129,7 +129,7 @@ impl Parameters {
             .publish_topic(&*self.publish_topic.get())
     }
 
-    /// Returns the expectations of the node's options, with the conditions of the parameters.
+    /// Returns the node's expectations, in which conditions of the ROS parameters replace the options' conditions.
     pub fn apply_to_expectations(&self, options: &NodeExpectations) -> NodeExpectations {
         // The conditions are valid, because the validation of the parameter has refused invalid conditions.
         let conditions = |parameter: &MandatoryParameter<Arc<[Arc<str>]>>| {
@@ -143,7 +143,7 @@ impl Parameters {
         let before = self.defaults();
         let mut defaults = before;
         change(&mut defaults);
-        // The values are in range, so the parameters accept them.
+        // The caller has checked that the values are in range, so the parameters accept the values.
         if defaults.enabled != before.enabled {
             let _accepted = self.enabled.set(defaults.enabled);
         }
@@ -160,7 +160,7 @@ impl Parameters {
         let mut defaults = SourceDefaults::default();
         (defaults.enabled, defaults.distributions) = (self.enabled.get(), self.distributions.get());
         if let Ok(period) = seconds(&self.publish_period.get()) {
-            defaults.publish_period = period; // has been validated
+            defaults.publish_period = period; // the parameter's validation refuses others
         }
         defaults
     }
@@ -195,7 +195,7 @@ fn set(scheduler: &Weak<Scheduler>, change: impl FnOnce(&mut SourceDefaults)) {
     }
 }
 
-/// Returns the conditions of a parameter, or, as the error, the mistake in a condition. A blank text has no conditions.
+/// Returns the conditions in a parameter's texts, or the mistake as the error. A blank text has no conditions.
 fn conditions(texts: &[Arc<str>]) -> Result<Vec<Condition>, String> {
     let mut all = vec![];
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {

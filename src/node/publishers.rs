@@ -24,7 +24,7 @@ use crate::{interfaces::topic_statistics_interfaces::msg::MetricsDistribution, r
 /// The publishers of windows on one topic: one publisher for the metrics, and one publisher for the distributions.
 pub(super) struct TopicPublishers {
     topic: String,
-    /// The QoS that was set; `None` for the default, whose depth depends on the number of metrics.
+    /// The QoS that the options set. If it is `None`, the depth of the history depends on the number of metrics.
     qos: Option<QoSProfile>,
     publishers: Mutex<Publishers>,
     #[cfg(feature = "interfaces")]
@@ -40,14 +40,14 @@ struct Publishers {
 }
 
 impl TopicPublishers {
-    /// The depth of the history for at most [`FEW`](Self::FEW) metrics. With this depth, a slow reader misses no
-    /// message of the last four windows. The depth is small because Fast DDS allocates the first 100 messages of a
-    /// history when it creates the history.
+    /// The depth of the history if all sources together have at most [`FEW`](Self::FEW) metrics. With this depth, a
+    /// slow reader misses no message of the last four windows. The depth is small because Fast DDS allocates the first
+    /// 100 messages of a history when it creates the history.
     const DEPTH: u32 = 32;
-    /// The largest number of metrics of all sources together for which [`DEPTH`](Self::DEPTH) is used: two metrics for
-    /// each of four subscriptions.
+    /// The largest number of metrics for which [`DEPTH`](Self::DEPTH) is used: two metrics for each of four
+    /// subscriptions.
     const FEW: usize = 8;
-    /// The depth of the history for more metrics: two messages for each of 1000 subscriptions.
+    /// The depth of the history if all sources together have more metrics: two messages for each of 1000 subscriptions.
     const DEPTH_OF_MANY: u32 = 2000;
 
     /// Creates the publishers. Errors if rclrs cannot create one, for example because the topic is invalid.
@@ -70,8 +70,8 @@ impl TopicPublishers {
         Ok(created)
     }
 
-    /// Creates the publisher of the distributions, if the options of a source need it, so that readers find it before
-    /// the first distribution is published. Errors if rclrs cannot create the publisher.
+    /// If the options of a source enable distributions, creates the publisher of distributions, so that readers find
+    /// this publisher before the first distribution is published. Errors if rclrs cannot create the publisher.
     pub(super) fn prepare(&self, _node: &Node, _options: &StatisticsOptions) -> Result<(), StatisticsError> {
         #[cfg(feature = "interfaces")]
         if _options.has_distributions() {
@@ -158,7 +158,7 @@ impl<T: Message> LazyPublisher<T> {
         created.map_err(|source| creation_error(node, SourceKind::Publisher, self.topic.clone(), source))
     }
 
-    /// If the publisher exists, replaces it by a publisher with this QoS.
+    /// Replaces the publisher by a publisher with this QoS. Does nothing if the publisher was not created yet.
     #[cfg(feature = "interfaces")]
     fn replace(&self, node: &Node, qos: QoSProfile) {
         let had_one = lock(&self.publisher).take().is_some();

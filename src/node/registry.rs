@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds existing handles by their names.
+//! A registry of handles by name: it returns the existing handle of a name, or creates the handle.
 
 use std::sync::{Arc, Mutex, Weak};
 

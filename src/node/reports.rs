@@ -20,8 +20,8 @@ use crate::{
     },
 };
 
-/// The outputs of a node other than the publishers of windows and losses. After the node was dropped, only errors are
-/// reported, through `tracing`.
+/// Writes the log and publishes the health of a node. After the node was dropped, only errors are reported, through
+/// `tracing`.
 pub(super) struct NodeReports {
     pub(super) node: Weak<NodeState>,
     pub(super) names: NodeNames,
@@ -62,7 +62,7 @@ impl Reports for NodeReports {
     }
 }
 
-/// A node's clock, which follows `/clock`.
+/// A node's clock. With `use_sim_time`, this clock follows `/clock`.
 pub(super) struct NodeClock(pub(super) rclrs::Clock);
 
 impl topic_statistics_core::record::simulated_time::RosClock for NodeClock {

@@ -314,8 +314,8 @@ impl NodeStatistics {
         creation_error(&self.running.node, kind, name.to_owned(), source)
     }
 
-    /// Checks the options of a new source. `given` is the name that user code has passed. Returns the metrics: those
-    /// that the source's own options set and those that its expectations need, or else `all`.
+    /// Checks the options of a new source. `given` is the name that user code has passed. Returns the metrics to
+    /// measure: if the source's own options set metrics, these and the metrics of its expectations, otherwise `all`.
     fn check_waiting(
         &self,
         kind: SourceKind,
@@ -336,7 +336,8 @@ impl NodeStatistics {
         Ok((metrics, NewWaiting { kind, given: given.to_owned(), own, statistics }))
     }
 
-    /// Creates a source with its service, client, timer or action. `create` also returns the name of this entity.
+    /// Creates a service, client, timer or action, and its source. `create` returns the name of the service, client,
+    /// timer or action, and the service, client, timer or action itself.
     fn create_waiting<Entity>(
         &self,
         NewWaiting { kind, given, own, statistics }: NewWaiting,
@@ -345,7 +346,7 @@ impl NodeStatistics {
     ) -> Result<(Entity, SourceHandle), StatisticsError> {
         let publisher = self.publisher(&statistics)?;
         self.prepare_diagnostics(&statistics)?;
-        // The collector is added first, because a request may arrive before rclrs returns the service.
+        // The collector is added first, because a request may arrive before rclrs returns the new service.
         let new = self.add_collector(Arc::clone(&collector), own, publisher);
         let (name, entity) = create().map_err(|source| self.not_created(kind, &given, source))?;
         let source = Source::new(self.source_name(statistics.source_name, &name), collector, None);
@@ -368,7 +369,7 @@ struct NewWaiting {
     kind: SourceKind,
     given: String,
     own: SourceOptions,
-    /// The options, with the node's defaults for options that are not set.
+    /// The source's options. Options that the source does not set have the node's values.
     statistics: StatisticsOptions,
 }
 

@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn a_message_has_the_counts_of_all_buckets_from_the_first_to_the_last() {
         let mut distribution = Distribution::default();
-        // The samples span twelve orders of magnitude, so the scale is 2, and the buckets end at powers of 2^(1/4).
+        // The samples span twelve orders of magnitude, so the scale is 2: the buckets end at powers of 2^(1/4).
         for sample in [1e-9, 1.0, 1.5, 1.5, 1e3, 0.0, -3.0] {
             assert!(distribution.accept(sample));
         }

@@ -31,7 +31,7 @@ pub(crate) fn create(
     })
 }
 
-/// Returns the totals of a subscription in the form of the service's response.
+/// Converts the totals of a subscription to a message of the service's response.
 fn message(subscription: &TopicTotals) -> TopicStatistics {
     let TopicTotals { topic_name, source_name, totals, .. } = subscription;
     let metrics = subscription.distributions().iter().map(|(metric, distribution)| MetricTotals {

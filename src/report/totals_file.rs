@@ -29,8 +29,8 @@ pub(crate) fn check(path: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Writes the file, completely or not at all. Returns the open file, because the kernel may not have written the
-/// content to the disk yet, and the caller can wait for that.
+/// Writes the file, completely or not at all. Returns the open file, because the kernel may write the content to the
+/// disk later, and the caller can wait until that is done.
 pub(crate) fn write(path: &Path, node_name: &str, totals: &[TopicTotals]) -> io::Result<File> {
     let text = render(node_name, totals, system_time());
     let mut file = temporary(path)?;
@@ -47,8 +47,8 @@ fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // These are the usual permissions of a new file, from which the kernel removes the process's umask. So other
-        // users may read the file.
+        // The usual permissions of a new file, so other users may read the file. The kernel removes the permissions in
+        // the process's umask.
         file.permissions(std::fs::Permissions::from_mode(0o666));
     }
     file.tempfile_in(directory)
@@ -116,7 +116,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Returns a YAML string: in quotes, with escapes, unless the text is an absolute name, which needs no quotes.
+/// Returns a YAML string. The string is in quotes, with escapes, unless the text is a plain absolute name.
 fn string(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | ':' | ' ' | '(' | ')');
     if name.starts_with('/')

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A step of the system clock makes no value wrong: each value is correct or NaN.
+//! When the system clock is stepped, each value of the statistics is correct or NaN.
 //!
-//! The processes of a host run on clocks that the test steps. Readers run on the machine's clock, which is not stepped.
-//! The core's unit tests and the simulator check exact values. These tests find a value that is wrong by a step,
-//! because all steps are far longer than any delay.
+//! The test steps the clock of one process, the stepped host. Readers run on the machine's clock, which is not stepped.
+//! The core's unit tests and the simulator check exact values. These tests only find values that contain the step,
+//! because each step is far longer than any delay.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -28,24 +28,24 @@ enum Change {
     Suspend(i64),
 }
 
-/// The range of correct figures in ms. A wrong figure differs by a step of a second or more.
+/// The range of correct figures in ms. A figure that contains a step is wrong by a second or more.
 const RIGHT: std::ops::Range<f64> = -250.0..5000.0;
-/// The age of simulated stamps is a simulated second.
+/// The range of the ages of simulated stamps, in ms. The simulator stamps each message a simulated second in the past.
 const SIMULATED_AGE: std::ops::Range<f64> = 500.0..5000.0;
 
-/// The source of messages that the stepped host also publishes.
+/// The source of a subscription to messages that the stepped host itself publishes.
 const OWN: &str = "/stepped:/own";
-/// The source of the same messages with a slow callback, so that the queue of ten is always full.
+/// The source of a second subscription to these messages. A slow callback keeps its queue of ten messages full.
 const QUEUED: &str = "queued";
-/// The source of messages from a host whose clock is not stepped.
+/// The source of a subscription to messages from a process whose clock is not stepped.
 const FOREIGN: &str = "/stepped:/foreign";
-/// The source of messages with simulated stamps, from a host whose clock is not stepped.
+/// The source of a subscription to messages with simulated stamps, from a process whose clock is not stepped.
 const SIMULATED: &str = "/simulated:/imu";
-/// The variable with the path of the file of totals.
+/// The environment variable with the path of the file of totals, for the stepped host.
 const TOTALS: &str = "HOST_TOTALS";
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// The metrics that the test waits for, by source. They have samples with any middleware.
+/// For each source, the metrics that the test waits for. These metrics have samples with any middleware.
 const METRICS: [(&str, &[&str]); 4] = [
     (OWN, &["message_period", "callback_duration_ms", "header_to_source_ms", "message_age"]),
     (QUEUED, &["message_period", "callback_duration_ms", "source_to_callback_ms", "message_age"]),
@@ -60,17 +60,17 @@ fn start_talker(node: &Node, topic: &str) -> Timer {
     let publish = move || {
         let mut imu = Imu::default();
         imu.header.stamp = clock.now().to_ros_msg().unwrap();
-        // Fast DDS may refuse a publication while the clock is stepped forward. Then this message is not sent.
+        // Fast DDS may refuse to publish while the clock is stepped forward. Then this message is not sent.
         drop(publisher.publish(imu));
     };
     node.create_timer_repeating(PERIOD, publish).unwrap()
 }
 
-/// The program of the stepped host. It ends when its standard input ends.
+/// The program of the stepped host. The program ends when its standard input ends.
 #[test]
 #[ignore = "is the host of the other test"]
 fn stepped_host() {
-    // The domain is that of the test.
+    // The variable ROS_DOMAIN_ID contains the domain of the test.
     let create = |name: &str, arguments: &[&str]| {
         let arguments = arguments.iter().map(|argument| argument.to_string());
         let executor = Context::new(arguments, InitOptions::default()).unwrap().create_basic_executor();
@@ -90,7 +90,7 @@ fn stepped_host() {
     let _own = statistics.create_subscription("own".keep_last(10), |_: Imu| ()).unwrap();
     let _foreign = statistics.create_subscription("foreign".keep_last(10), |_: Imu| ()).unwrap();
     let _simulated = simulated.create_subscription("imu".keep_last(10), |_: Imu| ()).unwrap();
-    // The callback takes longer than the period of the messages, so that they wait in the middleware's queue.
+    // The callback takes longer than the period of the messages, so that messages wait in the middleware's queue.
     let slow = |_: Imu| std::thread::sleep(PERIOD + PERIOD / 2);
     let named = windows().source_name(SourceName::Custom(QUEUED.to_owned()));
     let (worker, topic) = (stepped.create_worker(()), "own".keep_last(10).statistics(named));
@@ -99,13 +99,13 @@ fn stepped_host() {
     lines(std::io::stdin()).iter().for_each(drop);
 }
 
-/// Returns the wrong windows of a metric. Windows must follow each other, except at each step.
+/// Returns the wrong windows of a metric. A window must start at the stop of the previous window, except after a step.
 fn faults(windows: &[&Metric], steps: &[i64]) -> Vec<String> {
     let (source, metric) = (&*windows[0].source, &*windows[0].metric);
     let is_age = ["message_age", "header_to_callback_ms"].contains(&metric);
     let is_simulated = is_age && source == SIMULATED;
     let begins_at_sender = is_age || ["source_to_receive_ms", "source_to_callback_ms"].contains(&metric);
-    // Whether the metric compares a time of another host with a time of the stepped host.
+    // Whether the metric compares a time of an unstepped host with a time of the stepped host.
     let is_across = begins_at_sender && [FOREIGN, SIMULATED].contains(&source) && !is_simulated;
     let is_within_host = ["header_to_source_ms", "receive_to_callback_ms"].contains(&metric);
     let uses_clock = !is_simulated && (begins_at_sender || is_within_host);
@@ -125,7 +125,7 @@ fn faults(windows: &[&Metric], steps: &[i64]) -> Vec<String> {
         let offset = if is_across { seen.iter().sum::<i64>() as f64 * 1e3 } else { 0.0 };
         let is_right = |figure: f64| figure.is_nan() || right.contains(&(figure - offset));
         let figures = [window.minimum(), window.average(), window.maximum()];
-        // A window with a step has no age.
+        // A window in which the clock was stepped must have no age.
         let has_age_of_step = is_of_step && uses_clock && window.count() > 0.0;
         if has_age_of_step || !figures.into_iter().all(is_right) || window.length() >= 5.0 {
             faults.push(format!("after steps of {seen:?} s: {window:?}"));
@@ -139,12 +139,12 @@ fn faults(windows: &[&Metric], steps: &[i64]) -> Vec<String> {
 
 #[test]
 fn clock_steps_and_a_suspend_make_no_figure_wrong() {
-    // A step of one second back is like a leap second.
+    // A step of one second back is what a system without leap seconds does at a leap second.
     let changes = [Change::Step(-60), Change::Step(3600), Change::Step(-1), Change::Suspend(30)];
     let Some(clock) = SteppedClock::new() else { return };
     let (domain, directory) = (domain(), tempfile::tempdir().unwrap());
     let file = directory.path().join("totals.yaml");
-    let mut reader = Reader::start_with_depth(domain, 2000); // deep enough for a pause of the reader
+    let mut reader = Reader::start_with_depth(domain, 2000); // holds the windows of a pause of the reader
     let mut simulator = Program::start("simulator.py", &["--stamp-age", "1.0"], domain);
     simulator.send("begin");
     let (executor, talker) = node("talker", &[]);
@@ -155,7 +155,7 @@ fn clock_steps_and_a_suspend_make_no_figure_wrong() {
     let mut process = Process::spawn(&mut command);
     let log = lines(process.errors());
 
-    // Wait for windows with samples of each metric.
+    // After each change of the clock, the test waits for windows with samples of each metric.
     let metrics = METRICS.iter().flat_map(|(source, all)| all.iter().map(move |metric| (*source, *metric)));
     let metrics: Vec<(&str, &str)> = metrics.collect();
     let (mut counts, mut seen) = (vec![0; metrics.len()], 0);
@@ -166,7 +166,7 @@ fn clock_steps_and_a_suspend_make_no_figure_wrong() {
             None => {}
         }
         let before = counts.clone();
-        // A reader may be a window behind when the clock is changed.
+        // The reader may be a window behind when the clock is changed, so the test waits for three windows.
         reader.read_until("windows of each metric", |read| {
             for window in read[seen..].iter().filter(|window| window.count() > 0.0) {
                 let is_it = |(source, metric): &_| window.source == *source && window.metric == *metric;

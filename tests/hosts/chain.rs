@@ -11,13 +11,13 @@ use test_support::{
 
 use super::{lossy, monitor::Monitor, now, on_the_network, preload, read_statistics, two_hosts};
 
-/// Starts a node of a chain whose messages may be lost.
+/// Starts a node of a chain. The node uses best effort, so its messages can be lost.
 fn chain(host: &Host, arguments: &[&str], domain: u32) -> Program {
     let arguments = [arguments, &["--best-effort"]].concat();
     host.spawn(preload(on_the_network(Program::command("chain.py", &arguments, domain)))).into()
 }
 
-/// Returns one count for each hop of a path.
+/// Returns the count `what` of each hop of a path.
 fn counts(path: &Value, what: &str) -> Vec<u64> {
     path["hops"].as_array().into_iter().flatten().filter_map(|hop| hop[what].as_u64()).collect()
 }
@@ -40,7 +40,7 @@ fn a_chain_shows_the_hop_and_the_node_that_lose_messages() {
         source.request("publish 1");
         path["mean"].is_number()
     });
-    // Waits until no message is under way. Returns the numbers of messages received and published by each node.
+    // Waits until no message is under way. Returns the numbers of messages that each node has received and published.
     let mut settle = |source: &mut Program| -> [[u64; 2]; 3] {
         wait_for("end of the messages", || {
             let (sent, before) = (source.request("last"), nodes[1].request("last"));

@@ -52,7 +52,7 @@ fn a_cut_shows_as_silence_then_a_gap_then_normal_windows() {
         let totals = receiver.settled([("sender", sent)]);
         let lost = totals.lost.unwrap();
         assert_eq!(totals.publishers, Some(1), "{totals:?}");
-        // The windows in which no message was received.
+        // The windows in which the subscription received no message.
         let silent = windows_of(&reader.metrics, source, SILENCE).filter(|window| window.average() > 1000.0);
         let silent: Vec<_> = silent.collect();
         assert!(silent.len() >= 4, "{silent:#?}");
@@ -111,8 +111,8 @@ fn the_history_of_windows_outlasts_a_short_cut() {
     let mut counting: Program = network.talking.spawn(program::command("counting", domain, &[])).into();
     let mut reader = read_statistics(&network.listening, domain);
     let mut publishers = |more: &str| program::request(&mut counting, more)["publishers"].clone();
-    // At the ninth metric, a publisher with a deeper history replaces the first one. The reader discovers this new
-    // publisher.
+    // With the ninth metric, a publisher with a deeper history replaces the first publisher. The reader has to discover
+    // the new publisher.
     for (more, counters, cut) in [("8", 8, 1), ("12", 20, 4)] {
         publishers(more);
         let begun = now();
@@ -127,7 +127,6 @@ fn the_history_of_windows_outlasts_a_short_cut() {
         };
         read_two_windows(begun);
         network.link.cut(true);
-        // This duration is the fault under test.
         std::thread::sleep(Duration::from_secs(cut));
         network.link.cut(false);
         read_two_windows(now());

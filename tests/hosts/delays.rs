@@ -12,20 +12,20 @@ use test_support::{
 
 use super::{command, now, on_the_network, preload, program::Receiver, read_statistics, two_hosts};
 
-/// The injected delay of the network. The driver's delay is ten seconds.
+/// The injected delay of the network. The driver's delay, the age of the stamps, is ten seconds.
 const DELAY: Duration = Duration::from_secs(1);
 const NONE: Range<f64> = -250.0..500.0;
 const SECOND: Range<f64> = 500.0..5000.0;
 const DRIVER: Range<f64> = 5000.0..50_000.0;
 
-/// The range of each metric in ms: without a delay, with delayed frames to the listening host, and with delayed frames
-/// from the listening host.
+/// The expected range of each metric in ms, in three phases of the test: no delay, frames to the listening host are
+/// delayed, and frames from the listening host are delayed.
 const METRICS: [(&str, &str, [Range<f64>; 3]); 11] = [
     ("/r1/receiver:/imu", "header_to_source_ms", [DRIVER; 3]),
     ("/r1/receiver:/imu", "source_to_receive_ms", [NONE, SECOND, NONE]),
     ("/r1/receiver:/imu", "source_to_callback_ms", [NONE, SECOND, NONE]),
     ("/r1/receiver:/imu", "receive_to_callback_ms", [NONE; 3]),
-    // A node on the talking host with the same name and topic. Only the namespace distinguishes the two nodes.
+    // A node on the talking host. Only the namespace distinguishes it from the node above.
     ("/r2/receiver:/imu", "source_to_callback_ms", [NONE; 3]),
     ("/subscriber:/imu", "header_to_source_ms", [DRIVER; 3]),
     ("/subscriber:/imu", "source_to_receive_ms", [NONE, SECOND, NONE]),
@@ -62,7 +62,7 @@ fn each_delay_appears_only_in_its_own_metric() {
         for (way, delay) in [Way::There, Way::Back].into_iter().zip(delays) {
             network.link.set(way, Conditions { delay: delay * DELAY, ..Conditions::default() });
         }
-        // Messages and calls that were already under way still have the old delays.
+        // Messages and calls that were under way when the delay was set are ignored: they have the old delay.
         let set = now() + 3 * phase.min(1) as i64 * DELAY.as_nanos() as i64;
         let is_after = |window: &&Metric| window.start > set && is_measured(window);
         reader.read_until("windows with a delay", |read| {

@@ -55,8 +55,8 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     let mut reader = read_statistics(&network.listening, domain);
     let losses = on_the_network(Program::command("losses.py", &[], domain));
     let mut losses: Program = network.listening.spawn(losses).into();
-    // Both libraries measure the same messages in this process. The process publishes its own statistics on another
-    // topic.
+    // In this process, the library and the preloaded library measure the same messages. The library publishes on
+    // another topic than /statistics, so that the reader reads only windows of the preloaded library.
     let library = preload::statistics();
     let settings = [
         weak,
@@ -71,7 +71,7 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     wait_for("reader of events", || receiver.report().readers_of_events == 1);
     reader.read_until("window", |metrics| metrics.iter().any(|metric| metric.source == CHATTER));
 
-    // Messages sent before discovery are not losses. From here on, all messages are received.
+    // Messages that were sent before discovery do not count as losses. After this wait, all messages are received.
     wait_for("first messages", || {
         let _sent = senders.each_mut().map(|sender| sender.send(1));
         monitor.senders() == 2 && receiver.report().publishers == Some(2)
@@ -97,8 +97,8 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     assert_eq!(monitor_received + monitor_lost, monitor_before.0 + sent_to_monitor);
     assert_eq!(link.lost_messages, lost + monitor_lost);
 
-    // Returns the number of the preloaded library's samples, and their sum. The first message of a publisher has no gap
-    // sample.
+    // Returns the number of samples of the preloaded library, and the sum of these samples. The first message of each
+    // publisher has no sample of `publication_seq_gap`.
     let sum = |metrics: &[Metric], metric: &str| {
         let windows = windows_of(metrics, CHATTER, metric).filter(|window| window.count() > 0.0);
         windows.fold([0, 0], |[count, sum], window| {
@@ -147,8 +147,8 @@ fn repeated_and_reordered_messages_are_counted_as_received() {
         sender.send(1);
         [&mut weak, &mut strong].into_iter().all(|receiver| receiver.report().received > 0)
     });
-    // Sends messages with these conditions, then some messages without conditions. Returns the totals of both
-    // receivers.
+    // Sends messages while the network has these conditions, then some messages without conditions. Returns the totals
+    // of both receivers.
     let mut send = |conditions: Conditions| {
         network.link.set(Way::There, Conditions { only_messages: true, ..conditions });
         sender.send(600);
@@ -161,11 +161,11 @@ fn repeated_and_reordered_messages_are_counted_as_received() {
         })
     };
 
-    // RTPS delivers each sequence number only once, with any QoS.
+    // A duplicate is not counted: RTPS delivers each sequence number only once, with any QoS.
     let [weak, strong] = send(Conditions { duplicates: 0.2, ..Conditions::default() });
     assert!(network.link.counts(Way::There).duplicated_messages > 20);
     assert_eq!([weak.lost, strong.lost], [Some(0); 2]);
-    // When a later message overtakes a message, best effort drops it, and reliable restores the order.
+    // If a message overtakes another one, best effort drops the overtaken message, and reliable restores the order.
     let [weak, strong] =
         send(Conditions { reordered: 0.1, extra_delay: Duration::from_millis(200), ..Conditions::default() });
     let reordered = network.link.counts(Way::There).reordered_messages;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Two hosts: the statistics when the network between them delays, loses, repeats or reorders messages, or is cut.
+//! Statistics on two hosts, while the network between the hosts delays, loses, repeats or reorders messages, or is cut.
 //!
 //! The tests need root, `ip` and /dev/net/tun. If one of these three is missing, the tests are skipped, and each test
-//! logs a line that names what is missing.
+//! logs what is missing.
 
 mod chain;
 mod cut;
@@ -45,7 +45,6 @@ fn preload(mut command: Command) -> Command {
     command
 }
 
-/// Starts a reader of /statistics on a host.
 fn read_statistics(host: &Host, domain: u32) -> Reader {
     host.spawn(on_the_network(Reader::command(domain, 1000))).into()
 }

@@ -10,7 +10,6 @@ use test_support::{network::Host, program, Program, LIMIT};
 
 use super::{command, now};
 
-/// A running topic_monitor.
 pub struct Monitor {
     program: Program,
     last: Value,
@@ -45,8 +44,8 @@ impl Monitor {
         self.last()["senders"].as_array().map_or(0, Vec::len)
     }
 
-    /// Waits until no message is on the network, that is, until two windows that began after the call have the same
-    /// totals. Returns the messages received and lost.
+    /// Waits until no message is on the network: two windows that began after this call have the same totals. Returns
+    /// the messages received and lost.
     pub fn settled(&mut self) -> (u64, u64) {
         let (after, mut before) = (now(), Value::Null);
         self.wait("two windows with the same totals", |object| {
@@ -62,7 +61,7 @@ impl Monitor {
         self.program.end();
     }
 
-    /// Reads topic_monitor's output until an object meets the condition `is`.
+    /// Reads the JSON objects that topic_monitor prints, until an object meets the condition `is`.
     pub fn wait(&mut self, what: &str, mut is: impl FnMut(&Value) -> bool) {
         let deadline = Instant::now() + LIMIT;
         loop {

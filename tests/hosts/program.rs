@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The programs that the tests run on the hosts: each is a process of this test binary.
+//! The programs that the tests run on the hosts. Each program is a process of this test binary.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ use test_support::{network::Host, wait_for, Program, Spinning};
 
 const PROGRAM: &str = "HOSTS_PROGRAM";
 
-/// Returns the command of a program, with settings in its environment.
+/// Returns the command that starts a program. The settings are environment variables of the program.
 pub fn command(program: &str, domain: u32, settings: &[(&str, &str)]) -> Command {
     let arguments = ["--ignored", "--nocapture", "--exact", "program::program"];
     let mut command = super::command(std::env::current_exe().unwrap(), &arguments, domain);
@@ -47,7 +47,7 @@ fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Creates a node with the ROS arguments of the settings.
+/// Creates a node with the ROS arguments in the setting `ARGUMENTS`.
 fn node(name: &str) -> (Executor, Node) {
     let arguments = setting("ARGUMENTS").unwrap_or_default();
     let arguments = arguments.split_whitespace().map(str::to_owned);
@@ -60,7 +60,7 @@ fn windows() -> StatisticsOptions {
     StatisticsOptions::new().publish_period(Duration::from_millis(500))
 }
 
-/// Returns the QoS of the settings for a topic. Its depth holds all messages of the tests.
+/// Returns the QoS for a topic: best effort with the setting `BEST_EFFORT`, otherwise reliable.
 fn qos(topic: &str) -> PrimitiveOptions<'_> {
     let topic = topic.keep_last(1000);
     if setting("BEST_EFFORT").is_some() {
@@ -70,15 +70,15 @@ fn qos(topic: &str) -> PrimitiveOptions<'_> {
     }
 }
 
-/// Answers each line of standard input with a line of JSON, until the input ends.
+/// Answers each line of standard input with a line of JSON, until standard input ends.
 fn answer_requests(mut answer: impl FnMut(&str) -> Value) {
-    println!(); // completes the line of the test harness
+    println!(); // ends the line that the test harness has begun
     for line in std::io::stdin().lock().lines() {
         println!("{}", answer(&line.unwrap()));
     }
 }
 
-/// Sends a line to a program that answers requests. Returns its answer.
+/// Sends a line to a program that answers requests. Returns the program's answer.
 pub fn request(program: &mut Program, line: &str) -> Value {
     program.send(line);
     loop {
@@ -110,7 +110,7 @@ fn sender() {
     let (executor, node) = node(&name);
     let chatter = node.create_publisher::<StringMsg>(qos("chatter")).unwrap();
     let _spinning = Spinning::start(executor);
-    // Whether the node publishes, and the number of messages published.
+    // The state of the sender: whether it publishes at 50 Hz, and the number of messages published so far.
     let state = Arc::new(Mutex::new((false, 0)));
     let publish = move |sent: &mut u64| {
         *sent += 1;
@@ -119,8 +119,8 @@ fn sender() {
     std::thread::spawn({
         let (state, publish, mut next) = (Arc::clone(&state), publish.clone(), Instant::now());
         move || loop {
-            // The next time does not depend on the present time, so the average rate stays correct if this thread is
-            // late.
+            // The next time is computed from the last planned time and not from the current time. So the average rate
+            // stays correct if this thread is late.
             next += Duration::from_millis(20);
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
             let (runs, sent) = &mut *state.lock().unwrap();
@@ -144,11 +144,11 @@ fn sender() {
     });
 }
 
-/// A node `receiver` that measures all metrics of `imu` and `chatter`, its service `serve`, and its calls of the
-/// service `SERVICE` of its settings at 10 Hz, in windows of half a second.
+/// A node `receiver` that measures all metrics of its subscriptions `imu` and `chatter`, of its service `serve`, and of
+/// its calls, in windows of half a second. It calls the service that the setting `SERVICE` names, at 10 Hz.
 pub struct Receiver(pub Program);
 
-/// For each sender, the numbers of its received messages.
+/// For each sender, the numbers in the received messages.
 type Numbers = BTreeMap<String, BTreeSet<u64>>;
 
 /// What a receiver reports about `chatter`.
@@ -158,7 +158,7 @@ pub struct Report {
     pub lost: Option<u64>,
     pub out_of_order: Option<u64>,
     pub publishers: Option<u64>,
-    /// The calls of the callback, counted without the library. The same applies to `numbers`.
+    /// The calls of the callback, counted by the callback itself. The callback also collects `numbers`.
     pub called: u64,
     pub numbers: Numbers,
     /// The number of discovered subscriptions to the receiver's loss events.
@@ -174,7 +174,7 @@ impl Receiver {
         serde_json::from_value(request(&mut self.0, "report")).unwrap()
     }
 
-    /// Waits for the last messages of senders. Checks that each of their messages is received or lost.
+    /// Waits for the last message of each sender. Checks that every message is received or lost.
     pub fn settled<const N: usize>(&mut self, sent: [(&str, u64); N]) -> Report {
         let mut report = self.report();
         wait_for("last messages", || {
@@ -230,7 +230,7 @@ fn receiver() {
     });
 }
 
-/// A node with counters and windows of half a second. Each input line is the number of counters to add.
+/// A node with counters, in windows of half a second. Each input line is the number of counters to add.
 fn counting() {
     let (executor, node) = node("counting");
     let statistics = NodeStatistics::with_options(&node, windows()).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Memory is bounded, a drop returns soon, and a fault in one part does not affect the other parts.
+//! Memory is bounded, a drop of the statistics returns soon, and a fault in one part does not affect the other parts.
 
 use crate::{lifetime::has_thread, support::*};
 
@@ -10,7 +10,7 @@ fn memory() -> u64 {
     memory.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Drops statistics. Asserts that this takes at most one second, with a reserve for a busy machine.
+/// Drops statistics. Asserts that this takes at most the documented second, plus half a second for a busy machine.
 fn assert_dropped_in_time<T>(statistics: T) {
     let started = Instant::now();
     drop(statistics);
@@ -45,7 +45,7 @@ fn a_stopped_reader_neither_fills_memory_nor_blocks_a_drop() {
     assert_dropped_in_time(statistics);
 }
 
-/// Runs code on the thread that ends the next window, as the wakers of some executors do.
+/// Runs code on the thread of the statistics when the next window ends, as wakers of some executors do.
 fn at_the_next_window(
     windows: watch::Receiver<Option<Arc<WindowStatistics>>>,
     code: impl FnOnce() + Send + 'static,
@@ -85,7 +85,7 @@ fn a_waker_may_read_totals_drop_the_statistics_or_panic() {
     drop(imu);
     assert_dropped_in_time(statistics);
 
-    // The file of totals can no longer be written, so the drop waits for the writing thread until the limit.
+    // The directory of the file of totals is removed. The statistics must log the error and end.
     let directory = tempfile::tempdir().unwrap();
     let options = NodeStatisticsOptions::new().totals_file(directory.path().join("totals.yaml"));
     let statistics = NodeStatistics::with_options(&node, options).unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The build script reports missing and changed interface packages, each with the command that adds or updates its
-//! crate.
+//! The build script reports missing and changed interface packages. Each report has the command that generates the
+//! package's crate.
 
 use std::{
     env, fs,
@@ -11,7 +11,7 @@ use std::{
 
 use ros_interface_crates::{generate, Search};
 
-/// The build script, and a temporary directory.
+/// The compiled build script, in a temporary directory.
 struct Script(tempfile::TempDir);
 
 impl Script {
@@ -33,8 +33,8 @@ impl Script {
         self.0.path().join(name)
     }
 
-    /// Runs the script with these prefixes and variables. Returns the texts after `key=` in the script's output to
-    /// cargo.
+    /// Runs the script with these prefixes and environment variables. Returns the texts that the script prints to cargo
+    /// after `key=`.
     fn printed(&self, prefixes: &[&Path], variables: &[(&str, &str)], key: &str) -> Vec<String> {
         let mut command = Command::new(self.path("build_script"));
         let unset = [
@@ -68,7 +68,7 @@ fn write(file: &Path) {
     fs::write(file, "").unwrap();
 }
 
-/// Asserts that there is one error for each list of texts, and that it contains all texts of the list.
+/// Asserts that there is one error for each list of texts, and that each error contains all texts of its list.
 fn assert_errors(errors: &[String], expected: &[&[&str]]) {
     assert_eq!(errors.len(), expected.len(), "{errors:?}");
     for (error, texts) in errors.iter().zip(expected) {
@@ -99,13 +99,13 @@ fn missing_packages_are_reported_with_the_fixing_command() {
     for package in ["statistics_msgs", "topic_statistics_interfaces"] {
         write(&share.join(package).join("rust/Cargo.toml"));
     }
-    // The prefix of the crates is known, but the workspace of the package is not sourced.
+    // The crate of topic_statistics_interfaces is on AMENT_PREFIX_PATH, but the package itself is not.
     assert_errors(&script.errors(&[&prefix]), &[no_package]);
     assert_errors(&script.printed(&[&prefix], &[], "error"), &[]); // without the feature `interfaces`
     write(&share.join("topic_statistics_interfaces/package.xml"));
     assert_errors(&script.errors(&[&prefix]), &[]);
 
-    // The generator must see the workspace of a package. In colcon, each package has a prefix.
+    // The command in the error must source the workspace of the package. In colcon, each package has its own prefix.
     let install = script.path("install");
     let workspace = install.join("topic_statistics_interfaces");
     write(&workspace.join("share/topic_statistics_interfaces/package.xml"));
@@ -116,7 +116,7 @@ fn missing_packages_are_reported_with_the_fixing_command() {
     let searched = script.printed(&[&workspace, &prefix], &[], "rustc-link-search");
     assert_eq!(searched, [&workspace, &prefix].map(|prefix| format!("native={}/lib", prefix.display())));
 
-    // The shim needs no package, but it needs the name of a distribution: without it rclrs 0.8 panics.
+    // With the shim, no package is needed, but the name of a distribution is: rclrs 0.8 panics without it.
     let with_shim =
         |name, value| script.printed(&[], &[("CARGO_FEATURE_USE_ROS_SHIM", "1"), (name, value)], "error");
     assert_errors(&with_shim("ROS_DISTRO", "humble"), &[]);
@@ -125,7 +125,7 @@ fn missing_packages_are_reported_with_the_fixing_command() {
     assert_errors(&with_shim("CARGO_ENCODED_RUSTFLAGS", ""), &[&[remedy]]);
 }
 
-/// ros-env includes every crate, so without this error the linker would fail minutes later.
+/// ros-env includes every crate. Without the error of the build script, the linker would fail minutes later.
 #[test]
 fn a_leftover_crate_is_reported_with_the_removing_command() {
     let script = Script::build();
@@ -141,8 +141,8 @@ fn a_leftover_crate_is_reported_with_the_removing_command() {
     fs::remove_dir_all(other.join("share/renamed_msgs")).unwrap();
     let remedy = format!("`ros_interface_crates generate --out {}`", crates.display());
     assert_errors(&errors(), &[&["The Rust crate of renamed_msgs in ", &remedy]]);
-    // Each of these files shows that the crate's package exists: in a later build by colcon, in a workspace, or as a
-    // library.
+    // Each of these files is a reason to report no error for the crate: a build by colcon, the package in a workspace,
+    // and the package's library.
     for (file, is_warning) in [
         (script.path("COLCON_IGNORE"), true),
         (install.join("renamed_msgs/share/renamed_msgs/package.xml"), false),
@@ -173,14 +173,14 @@ fn a_changed_definition_is_an_error_until_it_is_generated() {
         assert!(copy.status().unwrap().success());
         let _no_crate_there = fs::remove_dir_all(prefix.join(share).join("rust"));
     }
-    // Returns the packages that are skipped.
+    // Generates the crates. Returns the packages that the generator skipped.
     let generate_from = |search: Search| {
         let report = generate(&search, &out, &mut |_, _, _| ()).unwrap();
         report.skipped.into_iter().map(|(package, _)| package).collect::<Vec<_>>()
     };
     let search = || Search::new([out.clone(), prefix.clone()]);
     let generated = || assert_eq!(generate_from(search()), [""; 0]);
-    // This prefix lacks the packages of rclrs_topic_statistics.
+    // The prefix lacks the packages of rclrs_topic_statistics, so the errors about these packages are removed.
     let errors = || {
         let mut errors = script.errors(&[&out, &prefix]);
         errors.retain(|error| !error.contains("is not on AMENT_PREFIX_PATH"));
@@ -204,7 +204,7 @@ fn a_changed_definition_is_an_error_until_it_is_generated() {
     };
 
     generated();
-    // A comment and the leftover of an earlier interface have no effect.
+    // A changed comment, and a file left over from an earlier interface, must not be reported.
     let status = "action_msgs/msg/GoalStatus";
     edit(status, "idl", "The goal has been accepted", "const int8 OF_A_COMMENT = 1;");
     fs::copy(file(status, "idl"), file("action_msgs/msg/Renamed", "idl")).unwrap();
@@ -228,7 +228,7 @@ fn a_changed_definition_is_an_error_until_it_is_generated() {
         assert_changed("action_msgs", interface);
     }
 
-    // The record of an earlier generator has no constants.
+    // An earlier version of the generator recorded no constants, so a changed constant is not reported.
     let record = |package| out.join("share").join(package).join("rust/definition.json");
     let text = fs::read_to_string(record("action_msgs")).unwrap();
     let before = text.split_once(",\n  \"constants\"").unwrap().0.replace("crates 0.", "crates 0.0.");
@@ -237,19 +237,19 @@ fn a_changed_definition_is_an_error_until_it_is_generated() {
     assert_errors(&errors(), &[]);
     generated();
 
-    // builtin_interfaces and its crate are rebuilt, but std_msgs is not, although its Header contains the changed type.
+    // builtin_interfaces and its crate are rebuilt, but std_msgs is not, although its Header contains the type.
     change("builtin_interfaces/msg/Time");
     generate_from(search().only(["builtin_interfaces"]));
     let mut std_msgs_errors = errors();
     std_msgs_errors.retain(|error| error.contains("rebuild std_msgs"));
-    // A user who has no std_msgs is told to remove its crate. Only a crate that is compiled is an error.
+    // If a program does not use std_msgs, removing the crate of std_msgs also corrects the error.
     let removes = format!("generate --out {}` removes its crate", out.display());
     let built = "std_msgs was built with another definition of builtin_interfaces/msg/Time";
     assert_errors(&std_msgs_errors, &[&[built, &removes]]);
     assert!(generate_from(search()).contains(&"std_msgs".to_owned()));
     assert_errors(&errors(), &[]);
 
-    // rosidl_generator_rs writes no record, so its crate is trusted.
+    // rosidl_generator_rs writes no record, so changes of its crates are not reported.
     fs::remove_file(record("unique_identifier_msgs")).unwrap();
     change("unique_identifier_msgs/msg/UUID");
     assert_errors(&errors(), &[]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Sizes of messages, compared with the bytes that the middleware delivers to another process.
+//! The measured sizes of messages are the numbers of bytes that the middleware delivers to another process.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use rosidl_runtime_rs::Message;
 
 use crate::waiting::*;
 
-/// Messages with sequences of small messages. rclrs 0.8 cannot read them with dynamic types.
+/// Messages with sequences of small messages. rclrs 0.8 panics when it reads such sequences with dynamic types.
 const SHORT: &str = "\
     geometry_msgs/msg/Polygon geometry_msgs/msg/PolygonInstance geometry_msgs/msg/PolygonInstanceStamped \
     geometry_msgs/msg/PolygonStamped rmw_dds_common/msg/NodeEntitiesInfo \
@@ -22,7 +22,8 @@ const SHORT: &str = "\
     statistics_msgs/msg/MetricsMessage test_msgs/msg/BoundedPlainSequences test_msgs/msg/BoundedSequences \
     test_msgs/msg/MultiNested test_msgs/msg/UnboundedSequences";
 
-/// A topic of one type: its name, its publisher, and the messages and bytes received by both subscriptions.
+/// A topic of one type: its name, a function that publishes, and a function that returns the messages and bytes
+/// received by the typed and by the dynamic subscription.
 type Topic = (&'static str, Box<dyn Fn(Variant)>, Box<dyn Fn() -> [(u64, Option<u64>); 2]>);
 
 fn topic<T: Message + Interface>(statistics: &NodeStatistics, worker: &Worker<()>) -> Topic {
@@ -95,7 +96,7 @@ fn message_sizes_are_the_bytes_that_the_middleware_delivers() {
         }
     }
 
-    // A string with a NUL inside has its full length.
+    // If a string contains a NUL, some middlewares send only the text before it. The size must be the sent size.
     let texts = ["ab\0cd", "\0", "abc\0"];
     let rounds = Variant::ALL.len();
     let (plain, wide) = (publisher::<Text>(&statistics), publisher::<WStrings>(&statistics));

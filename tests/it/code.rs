@@ -15,7 +15,7 @@ fn stopwatches_and_counters_are_measured_and_published() {
     let (rear_windows, frames_windows) =
         (Windows::collect(rear.statistics().watch()), Windows::collect(counters[1].statistics().watch()));
     let mut reader = Reader::start(domain());
-    // A guard records a duration on return, error and panic, but not when it is discarded.
+    // A guard records a duration on return, error and panic, but not when the guard is discarded.
     let pause = || std::thread::sleep(Duration::from_millis(10));
     let early = |fail: bool| -> Result<(), String> {
         let _running = rear.start();
@@ -38,7 +38,7 @@ fn stopwatches_and_counters_are_measured_and_published() {
         pause();
         drop(running);
     });
-    // A future runs from its first poll until it is complete.
+    // A future is measured from its first poll until it is complete. This one is never polled.
     drop(rear.instrument(async {}));
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let instrumented = rear.instrument(async move { receiver.await.unwrap() });
@@ -78,7 +78,7 @@ fn the_statistics_of_a_node_have_one_thread() {
     }
     let threads = || fs::read_dir("/proc/self/task").unwrap().count();
     let (executor, node) = node("listener", &[]);
-    // The middleware starts threads with the first endpoint of each kind.
+    // The threads are counted after the first publisher and subscription, for which the middleware starts threads.
     let publisher = node.create_publisher::<Int32>("number").unwrap();
     let _plain = node.create_subscription("number", |_: Int32| ()).unwrap();
     let _spinning = Spinning::start(executor);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Incompatible publishers of a subscription are reported with the reason and the fix.
+//! The library reports publishers that cannot serve a subscription, with the reason and the fix.
 
 use rclrs_topic_statistics::Incompatibility;
 
@@ -17,7 +17,7 @@ fn each_incompatible_publisher_is_reported_once_until_it_leaves() {
     let reliable = subscribe::<Imu>(&statistics, "imu".keep_last(10).reliable());
     let best_effort = subscribe::<Imu>(&statistics, "imu".keep_last(10).best_effort());
     let wrong_type = subscribe::<Imu>(&statistics, "number".keep_last(10).best_effort());
-    let drivers = context(domain(), &[]).create_basic_executor(); // a participant allows only one type per topic
+    let drivers = context(domain(), &[]).create_basic_executor(); // DDS participants have only one type per topic
     let driver = drivers.create_node("publisher").unwrap();
     let imus = driver.create_publisher::<Imu>("imu".best_effort()).unwrap();
     let numbers = driver.create_publisher::<Int32>("number".best_effort()).unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Compares figures with the C++ library libstatistics_collector 1.8.0 on twelve recorded series
-//! (tests/data/README.md), and the message type with the upstream definition.
+//! Compares the library's figures with the figures of the C++ library libstatistics_collector 1.8.0, for twelve
+//! recorded series (tests/data/README.md). Compares the message type with the upstream definition.
 
 use std::{env, fs};
 
@@ -39,14 +39,14 @@ fn figures_equal_those_of_libstatistics_collector() {
                 let label = format!("{}, window {index}, {metric}", series["case"]);
                 let names = ["average", "minimum", "maximum", "standard_deviation", "sample_count"];
                 let mut theirs = names.map(|name| window[metric][name].as_f64().unwrap_or(f64::NAN));
-                // Where the libraries differ on purpose, both values are asserted.
+                // Here the two libraries differ on purpose. The test asserts both values.
                 if ours.sample_count == 1 {
                     assert_eq!(std::mem::replace(&mut theirs[3], f64::NAN), 0.0, "{label}: a single sample");
                     single_samples += 1;
                 }
                 if ours.sample_count > 0 && ours.maximum < 0.0 {
-                    // The C++ library returns `std::numeric_limits<double>::min()`, the smallest positive number. This
-                    // is fixed in 2.0.1.
+                    // If all samples are negative, the C++ library's maximum is `std::numeric_limits<double>::min()`,
+                    // the smallest positive number. Version 2.0.1 corrects this.
                     assert_eq!(std::mem::replace(&mut theirs[2], -1.005941), f64::MIN_POSITIVE, "{label}");
                     all_negative += 1;
                 }
@@ -55,12 +55,12 @@ fn figures_equal_those_of_libstatistics_collector() {
             windows += 1;
         }
     }
-    // The 20 windows with a single sample are the one of a series with one message, and ten ages and nine periods of
-    // the 1 Hz series. The window with only negative ages is from the sender whose clock is ahead.
+    // 20 windows have a single sample: one in a series with one message, and ten ages and nine periods of the 1 Hz
+    // series. One window has only negative ages, because the clock of its sender is ahead.
     assert_eq!((windows, single_samples, all_negative), (27, 20, 1));
 }
 
-/// statistics_msgs is from the sourced ROS 2, or from this project if ROS 2 lacks the package.
+/// statistics_msgs is the package of the sourced ROS 2, or this project's copy if ROS 2 lacks the package.
 #[test]
 fn metrics_message_has_the_upstream_type_hash() {
     let prefixes = env::var_os("AMENT_PREFIX_PATH").expect("a sourced ROS 2");

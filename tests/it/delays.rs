@@ -15,7 +15,7 @@ fn is_delayed(milliseconds: f64) -> bool {
 fn the_parts_of_a_delay_show_its_cause() {
     let lacks_reception = middleware::lacks_reception_timestamps("the parts of a delay");
     let (executor, node, statistics) = measured("delayed", every(100).metrics(Metric::OF_SUBSCRIPTIONS));
-    // The callback of the message with the acceleration 1 is slow.
+    // The callback is slow only for messages with the acceleration 1.
     let slow = |message: Imu| {
         if message.linear_acceleration.x == 1.0 {
             thread::sleep(DELAY);
@@ -29,7 +29,7 @@ fn the_parts_of_a_delay_show_its_cause() {
         true => (Metric::SourceToCallback, Metric::SourceToCallback),
         false => (Metric::SourceToReceive, Metric::ReceiveToCallback),
     };
-    // Publishes messages with these stamps and numbers. Returns their windows.
+    // Publishes messages whose stamps have these ages, with these accelerations. Returns the windows of the messages.
     let publish = |messages: &[(Duration, f64)]| -> Windows {
         let windows = Windows::collect(measured.statistics().watch());
         for (age, number) in messages {
@@ -48,7 +48,7 @@ fn the_parts_of_a_delay_show_its_cause() {
     assert_eq!(late(&callback, parts), [false, lacks_reception, true], "a callback was slow");
     assert!(callback.most(Metric::CallbackDuration) >= 500.0);
 
-    // A process that is stopped receives its messages late.
+    // If a process is stopped by a signal, it receives its messages late. The network's metric must show this delay.
     let mut reader = Reader::start(domain());
     let metrics = format!("metrics:=[header_to_source_ms, {network}]");
     let listener = Process::start(program("listener"), &["--ros-args", "-p", &metrics], domain());
@@ -59,7 +59,7 @@ fn the_parts_of_a_delay_show_its_cause() {
     reader.read_until("windows", |read| !windows(read).is_empty());
     listener.signal("STOP");
     (0..10).for_each(|_| talker.publish(imu(Duration::ZERO)).unwrap());
-    thread::sleep(2 * DELAY); // this stop of the process is the fault under test
+    thread::sleep(2 * DELAY); // how long the process is stopped
     listener.signal("CONT");
     reader.read_until("messages of the stopped process", |read| {
         windows(read).iter().map(Published::count).sum::<f64>() == 10.0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Failed creations, unmeasurable metrics, and the page that explains each message.
+//! Failed creations and metrics that cannot be measured. The page docs/errors.md explains each message.
 
 use std::{error::Error, fs, path::Path};
 
@@ -57,7 +57,7 @@ fn a_failed_creation_has_a_reason_and_leaves_nothing() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "no file is created");
     assert_eq!(node.count_publishers("/statistics").unwrap(), 0);
 
-    // After these errors the parameters can be declared.
+    // The failed creations above must not leave their parameters declared.
     let statistics = NodeStatistics::new(&node).unwrap();
     assert!(statistics.set_publish_period(Duration::from_secs(86_401)).is_err());
     let expect =
@@ -134,7 +134,7 @@ fn without_introspection_a_type_has_all_metrics_but_ages() {
         return;
     }
     warnings::collect();
-    // The type may have a header, so a condition on ages is accepted.
+    // It is unknown whether the type has a header, so a condition on ages is accepted.
     let expected = Expectations::new().warn_unless("age<100ms".parse().unwrap());
     let options = every(100).metrics(Metric::OF_SUBSCRIPTIONS).expect(expected);
     let (executor, node, statistics) = measured("unequipped", options);

@@ -19,7 +19,7 @@ fn a_blocked_thread_is_judged_and_its_callbacks_published() {
     let executor = context(domain(), &[]).create_executor(StatsExecutor::single_threaded());
     let node = executor.create_node("robot").unwrap();
     let expected = Expectations::new().error_unless("/robot:executor: busy<80%".parse().unwrap());
-    // Windows are long enough for a whole callback.
+    // A window is longer than the callback of 500 ms.
     let options = options().publish_period(Duration::from_millis(600)).expect(expected);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let is_blocking = Arc::new(AtomicBool::new(false));
@@ -97,11 +97,11 @@ fn each_kind_of_callback_has_its_name_and_thread() {
         let _spinning = Spinning::start(executor);
         wait_for("services", || clients.iter().all(|client| client.service_is_ready().unwrap()));
         let call = |index: usize| drop(clients[index].call::<_, Empty_Response>(Empty_Request::default()));
-        // Triggers a callback until it is the longest one of a window on its thread.
+        // Triggers a callback until a window reports it as the longest callback of this thread.
         let find = |callback: &str, thread: &str, trigger: &mut dyn FnMut()| {
             let mut polls = 0..;
             wait_for(&format!("{callback} on {thread}"), || {
-                // Triggers rarely, so that callbacks do not queue up.
+                // Triggers only at each 20th poll, so that callbacks do not queue up.
                 if polls.next().is_some_and(|polls: u32| polls % 20 == 0) {
                     trigger();
                 }
@@ -115,7 +115,7 @@ fn each_kind_of_callback_has_its_name_and_thread() {
         find("service /switch", spin, &mut || call(0));
         find("service /worker_switch", "worker 1", &mut || call(1));
         find("subscription /number", spin, &mut || numbers.publish(Int32 { data: 1 }).unwrap());
-        // In Jazzy, rcl_action does not expand the name.
+        // In Jazzy, rcl_action returns the action name as it was given, without `/`.
         let is_jazzy = std::env::var("ROS_DISTRO").is_ok_and(|distro| distro == "jazzy");
         let server = if is_jazzy { "action server fibonacci" } else { "action server /fibonacci" };
         find(server, spin, &mut || drop(goals.request_goal(Fibonacci_Goal::default())));
@@ -123,13 +123,13 @@ fn each_kind_of_callback_has_its_name_and_thread() {
         find("task", "worker 1", &mut || drop(worker.run(move |_| block())));
         let timer = node.create_timer_repeating(Duration::from_millis(70), block).unwrap();
         find("timer 70ms", takes, &mut || ());
-        // The next primitive may reuse the address of the dropped timer, but has another name.
+        // The new timer may get the address of the dropped timer. The executor must not report the old timer's name.
         drop(timer);
         let _timer = node.create_timer_repeating(Duration::from_micros(70_500), block).unwrap();
         find("timer 70.5ms", takes, &mut || ());
     }
 
-    // The `NodeStatistics` that was created first publishes the executor's metrics, until it is dropped.
+    // The first `NodeStatistics` on an executor publishes the executor's metrics. After its drop, another one can.
     let executor = context(domain(), &[]).create_executor(StatsExecutor::new());
     let [one, other] = ["one", "other"].map(|name| executor.create_node(name).unwrap());
     let first = NodeStatistics::new(&one).unwrap();
@@ -168,7 +168,7 @@ fn it_runs_and_ends_like_the_basic_executor() {
     }
 }
 
-/// Asserts that spinning ends: by a timeout, a promise, a halt, and after one turn.
+/// Asserts that spinning ends by a timeout, by a promise, by a halt, and after one turn with `spin_once`.
 fn spins_end(mut executor: Executor, node: &Node) -> Executor {
     let short = || SpinOptions::default().timeout(Duration::from_millis(1));
     let errors = executor.spin(short());
@@ -176,7 +176,7 @@ fn spins_end(mut executor: Executor, node: &Node) -> Executor {
     assert!(is_timeout, "{errors:?}");
     run(&mut executor, async {});
     let commands = Arc::clone(executor.commands());
-    // A halt before the executor spins would have no effect.
+    // The halt is requested by a task of the executor, because a halt before the executor spins has no effect.
     let _halt = node.commands().run(async move { commands.halt_spinning() });
     assert!(executor.spin(SpinOptions::default().timeout(LIMIT)).is_empty());
     let is_called = Arc::new(AtomicBool::new(false));
@@ -192,7 +192,7 @@ fn spins_end(mut executor: Executor, node: &Node) -> Executor {
     executor
 }
 
-/// Asserts that the executor handles messages, requests, tasks, workers and a panic.
+/// Asserts that the executor handles messages, requests, tasks and workers, and continues after a panic on a worker.
 fn handles_all(executor: Executor, node: &Node) {
     const COUNT: i32 = 200;
     let received = Arc::new(Mutex::new(vec![]));
@@ -222,7 +222,7 @@ fn handles_all(executor: Executor, node: &Node) {
     wait_for("messages", || received.lock().unwrap().len() == COUNT as usize);
     assert!(received.lock().unwrap().iter().copied().eq(0..COUNT), "in order");
 
-    // A task awaits results of other threads and callbacks.
+    // This task awaits a result of the worker's thread and results of callbacks.
     let later = worker.run(|payload| std::mem::replace(payload, -1));
     let answered = node.commands().run(async move {
         client.notify_on_service_ready().await.unwrap();
@@ -231,7 +231,7 @@ fn handles_all(executor: Executor, node: &Node) {
     });
     assert_eq!(wait(answered), Ok(COUNT));
 
-    // A timer runs beside a task that always wakes itself. A worker is created while the executor spins.
+    // A timer must run although a task always wakes itself, and while a worker is created.
     let until = ticks.load(Ordering::Relaxed) + 20;
     let ticked = Arc::clone(&ticks);
     let busy = node.commands().run(std::future::poll_fn(move |context| {
@@ -246,7 +246,7 @@ fn handles_all(executor: Executor, node: &Node) {
     let late = node.create_worker(());
     assert_eq!(wait(late.run(|_| 7)), Ok(7));
 
-    // A panic ends only the worker in which it occurs.
+    // A panic must end only the worker in which it occurs.
     drop(late.run(|_| panic!("the panic of the test")));
     let before = ticks.load(Ordering::Relaxed);
     wait_for("further ticks", || ticks.load(Ordering::Relaxed) > before + 20);

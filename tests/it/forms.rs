@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Every form of callback and of publishing in rclrs, with idiomatic, `rmw` and dynamic message types. Each
-//! subscription receives all messages in order, and all messages are measured.
+//! Tests every form of callback and of publishing in rclrs, with idiomatic, `rmw` and dynamic message types. Each
+//! subscription must receive all messages in order, and all messages must be measured.
 
 use std::borrow::Cow;
 
@@ -19,24 +19,24 @@ fn imu() -> Imu {
     imu
 }
 
-/// A subscription: its form, the number of messages that its callback has received, its windows, and a function that
-/// returns the messages and bytes received.
+/// A subscription: the form of its callback, the number of messages that the callback has received, the windows, and a
+/// function that returns the messages and bytes received.
 type Form = (&'static str, Arc<AtomicU64>, Windows, Box<dyn Fn() -> [u64; 2]>);
 
 #[test]
 fn every_form_of_subscribing_and_publishing_is_measured() {
     let (executor, node) = node("forms", &[]);
-    // Only two sources are published, because a reader cannot read all windows in time.
+    // Only two sources publish their windows, because a reader could not read the windows of all sources in time.
     let options = || options().metrics(Metric::OF_SUBSCRIPTIONS).publish(false);
     let shown = || StatisticsOptions::new().publish(true);
     let statistics = NodeStatistics::with_options(&node, options()).unwrap();
-    // The age of types without a header is measured by the source timestamp.
+    // Types without a header have no stamp, so their ages are measured from the source timestamp.
     let by_source = options().age_source(AgeSource::SourceTimestamp);
     let by_source = NodeStatistics::with_options(&node, by_source).unwrap();
     let worker = node.create_worker(0_usize);
     let mut forms: Vec<Form> = vec![];
-    // The arguments of a form: the callback's result, the creating function, its arguments before the topic, the
-    // callback's arguments, the topic, and the method that replaces a callback, if there is one.
+    // Creates the subscription of a form: the `create_*` method, its arguments, and the callback. With `$set`, the
+    // subscription is created with `$other`, and the method `$set` then sets the callback.
     macro_rules! created {
         ($statistics:ident.$create:ident($($argument:expr),*; $other:ident, $callback:ident)) => {{
             let _not_used = $other;
@@ -172,7 +172,7 @@ fn every_form_of_subscribing_and_publishing_is_measured() {
     wait_for("silence", || numbers.statistics().latest().unwrap().count == 0);
     let silent = numbers.statistics().latest().unwrap();
     assert!(silent.get(Metric::PublishDuration).unwrap().average.is_nan(), "{silent:?}");
-    // The clock offset belongs to the host, not to this source.
+    // The clock offset is published with the host's name as the source, so it is not among these metrics.
     read_all(&mut reader, "/forms:/imu (37)", &Metric::OF_SUBSCRIPTIONS[..10]);
     read_all(&mut reader, "/forms:/imu (36)", SourceKind::Publisher.metrics());
     assert!(reader.metrics.iter().all(|window| window.source != "/forms:/imu"), "it is not published");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `/diagnostics` shows the faults of a real topic.
+//! `/diagnostics` shows each fault of a real topic, and the end of the fault.
 
 use crate::support::*;
 
-/// Waits for a status of the subscription with this text in its message or in its value `failing`.
+/// Waits for a status of the subscription that contains this text, in its message or in its value `failing`.
 fn wait_for_status(reader: &Program, level: Level, text: &str) -> Value {
     let (started, mut last) = (Instant::now(), Value::Null);
     loop {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The statistics do not change the state of the process.
+//! The statistics do not change the state of the process, such as signal handlers.
 
 use std::process::Stdio;
 
 use crate::support::*;
 
-/// The program of a test: it runs a node, with all kinds of statistics or without any, until its standard input ends.
-/// After 15 s without a message, the library looks up the publishers of a topic.
+/// The program of the test below. It runs a node, with all kinds of statistics or without any, until its standard input
+/// ends. One subscription receives nothing, so after 15 s the library also reads the publishers of its topic.
 #[test]
 #[ignore = "a program of the test below"]
 fn touching_listener() {

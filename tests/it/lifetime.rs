@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Statistics live as long as a handle, whatever else is dropped, and leave nothing behind.
+//! Statistics live as long as a handle of a source, whatever else is dropped. After that, they leave nothing behind.
 
 use std::{
     any::Any,
@@ -66,7 +66,7 @@ fn the_last_handle_ends_the_statistics() {
         |statistics| kept!(statistics.create_stopwatch("call")),
         |statistics| kept!(statistics.create_counter("calls")),
     ];
-    let executor = context(domain(), &[]).create_executor(StatsExecutor::new()); // this source has no handle
+    let executor = context(domain(), &[]).create_executor(StatsExecutor::new()); // the executor's source has no handle
     let returning = executor.create_node("returning").unwrap();
     let create = || NodeStatistics::with_options(&returning, every(10)).unwrap();
     for create_handle in creations {
@@ -76,7 +76,7 @@ fn the_last_handle_ends_the_statistics() {
         wait_for_end(&windows);
     }
 
-    // The executor drops the callback, and with it the captured handle.
+    // The executor drops the callback. The callback drops the handle that it captured, which ends the statistics.
     let (executor, capturing, statistics) = measured("capturing", every(10));
     let call = statistics.create_stopwatch("call");
     let mut windows = call.statistics().watch();
@@ -86,8 +86,7 @@ fn the_last_handle_ends_the_statistics() {
     drop(executor);
     wait_for_end(&windows);
 
-    // A subscription of rclrs owns its callback. If the callback had a handle to the subscription, both would keep each
-    // other alive. So the callback has a weak handle.
+    // A callback with a weak handle to its own subscription must not keep the subscription alive.
     let statistics = create();
     let own = Arc::new(OnceLock::new());
     let captured = Arc::clone(&own);
@@ -112,7 +111,7 @@ fn everything_may_be_created_and_dropped_in_any_order() {
             let node = executor.create_node(&format!("leaving_{order}")).unwrap();
             let called = Arc::new(AtomicU64::new(0));
             let spinning = Spinning::start(executor);
-            // Messages arrive while the subscription is being created together with the publisher of loss events.
+            // Messages arrive while the subscription and the publisher of its loss events are being created.
             let losses = every(10).metrics([Metric::MessageAge, Metric::PublicationSeqGap]);
             let statistics = NodeStatistics::with_options(&node, losses).unwrap();
             let imu = statistics.create_subscription("imu".best_effort(), counting::<Imu>(&called)).unwrap();
@@ -141,7 +140,7 @@ fn everything_may_be_created_and_dropped_in_any_order() {
     });
 }
 
-/// The program of the next test. It drops its statistics while `fsync` takes five seconds.
+/// The program of the next test. The program drops its statistics, while `fsync` takes five seconds.
 #[test]
 #[ignore = "is the program of another test"]
 fn ends_on_a_busy_disk() {
@@ -168,8 +167,8 @@ fn a_busy_disk_neither_delays_the_exit_nor_loses_the_totals() {
     assert!(totals.contains("node_name: /busy"), "{totals}");
 }
 
-/// The program of the next test. The test kills the program: after a panic, rclrs's threads run on, and a process that
-/// exits while they run may crash in the middleware.
+/// The program of the next test. The test kills the program, because rclrs's threads run on after a panic. A process
+/// that exits while they run may crash in the middleware.
 #[test]
 #[ignore = "is the program of another test"]
 fn panics_in_callbacks() {
@@ -220,7 +219,8 @@ fn panics_in_callbacks() {
     wait_for("the panic unwinds from spin", || spinning.is_finished());
     let (has_unwound, executor) = spinning.join().unwrap();
     assert!(has_unwound);
-    // rclrs 0.8 cannot spin this executor again, so the node's callbacks do not run. Workers have their own threads.
+    // rclrs 0.8 cannot spin this executor again, so callbacks of the node no longer run. Callbacks of workers still
+    // run, because workers have their own threads.
     continues(on_worker.statistics().watch());
     let silent_from = on_node.statistics().latest().unwrap().window.stop;
     wait_for("silent window", || {
@@ -234,7 +234,7 @@ fn panics_in_callbacks() {
     thread::sleep(LIMIT);
 }
 
-/// A panic ends a worker or unwinds from spin.
+/// Statistics continue after a panic that ends a worker, and after a panic that unwinds from `spin`.
 #[test]
 fn a_panic_ends_no_statistics() {
     let mut program = itself("lifetime::panics_in_callbacks", domain());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Losses in events, in the service and in the file. rclpy reads the events and calls the service.
+//! Events, the service and the file report lost messages. A program with rclpy reads the events and calls the service.
 
 use crate::support::*;
 
@@ -49,7 +49,7 @@ fn events_report_new_losses_and_other_reports_the_totals() {
     let mut reader = Program::start("losses.py", &["--matched"], domain);
     assert_eq!(reader.read("no publisher of events"), "{\"matched\": 1}");
 
-    // Events, service and file work while a callback blocks the node's executor.
+    // The node's executor is blocked by a callback from here on. Events, the service and the file must still work.
     wait_for_subscriptions(&blocking, 1);
     blocking.publish(Int32::default()).unwrap();
     wait_for("the callback that blocks", || blocked.load(Ordering::Relaxed) == 1);
@@ -62,7 +62,7 @@ fn events_report_new_losses_and_other_reports_the_totals() {
     };
     let (imus, numbers) = (create(), sender.create_publisher::<Int32>("number".keep_last(1000)).unwrap());
     wait_for_subscriptions(&numbers, 1);
-    // The first message waits in its callback, and the queue has room for one more.
+    // The callback of the first message waits, and the queue has room for one message. Further messages are lost.
     imus.publish(imu(Default::default())).unwrap();
     wait_for("the first message", || called.load(Ordering::Relaxed) == 1);
     for _ in 1..COUNT {

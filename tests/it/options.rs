@@ -35,8 +35,8 @@ fn names_qos_and_states_follow_rclrs_and_the_options() {
     let offered = offered[0].qos_profile;
     assert_eq!((offered.reliability, offered.durability), (qos.reliability, qos.durability));
 
-    // Equal names get numbers. A source that is created again reuses the name of the dropped one. In rclcpp, names stay
-    // equal.
+    // Sources with equal names get numbers, unlike in rclcpp. A source that is created again reuses the name of the
+    // dropped source.
     let named = |name: SourceName| subscribe::<Imu>(&statistics, "/tf".statistics(own().source_name(name)));
     let [first, second] = [(); 2].map(|()| named(SourceName::NodeAndTopic));
     drop(first);
@@ -82,7 +82,7 @@ fn each_source_has_its_own_windows_topic_and_ages() {
     wait_for_subscriptions(&talker, 4);
     wait_for_subscriptions(&numbers, 1);
 
-    // Each message is in a separate window, except for a source with longer windows.
+    // Each message is in a separate window of each source, but not of the source with longer windows.
     for count in 1..=3 {
         talker.publish(imu(Duration::from_secs(60))).unwrap();
         numbers.publish(Int32::default()).unwrap();

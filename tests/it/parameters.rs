@@ -39,13 +39,13 @@ fn parameters_at_the_start_override_the_options() {
     second.set_state(StatisticsState::Enable);
     second.set_publish_period(Duration::from_millis(10)).unwrap();
     wait_for("windows of the second", || second_imu.statistics().latest().is_some());
-    // The parameters can be declared again.
+    // The first `NodeStatistics` is dropped, so a new one can declare the parameters.
     assert!(!NodeStatistics::new(&node).unwrap().is_enabled());
 }
 
 #[test]
 fn parameters_can_be_set_and_wrong_values_change_nothing() {
-    // A condition applies to a publisher by its topic, whatever its source name is.
+    // A condition on a topic applies to the publisher of this topic, whatever the source name is.
     let names = [SourceName::NodeAndTopic, SourceName::Node, SourceName::Custom("text".to_owned())];
     let conditions = "topic_statistics.warn_unless:=['/imu: lost=0 age.p50<50s', 'out0: rate>=1e6', \
                       '/out1: rate>=1e6', 'out2: rate>=1e6']";

@@ -96,7 +96,7 @@ pub fn subscribe<'a, T: Message>(
 /// The delay that the tests inject.
 pub const DELAY: Duration = Duration::from_millis(500);
 
-/// All finished windows of a source.
+/// The finished windows of a source since the call of `collect`.
 pub struct Windows(pub test_support::Windows);
 
 impl Windows {
@@ -139,7 +139,7 @@ impl Windows {
         self.all(metric).iter().map(|summary| summary.maximum).fold(f64::NAN, f64::max)
     }
 
-    /// Waits for a total and then for another window, which must not increase it.
+    /// Waits until a metric has this total. Then waits for another window, which must not increase the total.
     #[track_caller]
     pub fn wait_for(&self, metric: Metric, total: u64) {
         wait_for(&format!("{total} {metric}"), || self.total(metric) >= total);
@@ -152,7 +152,7 @@ impl Windows {
         wait_for("windows", || self.len() >= before + windows);
     }
 
-    /// Asserts the number of samples of a metric, and that all samples are about [`DELAY`].
+    /// Asserts that a metric has this number of samples, and that all samples are about [`DELAY`].
     #[track_caller]
     pub fn assert_delayed(&self, metric: Metric, count: u64) {
         let (least, most) = (self.least(metric), self.most(metric));

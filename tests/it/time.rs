@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Ages on simulated time, and their distributions. The clock stands still, so all ages are exact.
+//! Ages in simulated time, and their distributions. The test sets the simulated time, so all ages are exact.
 
 use ros_env::{
     builtin_interfaces::msg::Time, rosgraph_msgs::msg::Clock,
@@ -45,7 +45,7 @@ fn ages_on_simulated_time_are_exact_in_every_report() {
             node.get_clock().now().nsec == now
         });
     };
-    // Only one message is under way at a time, so that each message is recorded even while a window ends.
+    // Only one message is under way at a time, because a message may not be measured while a window ends.
     let publish = |stamp: i64| {
         let received = measured.statistics().totals().unwrap().received;
         let mut message = Imu::default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A node that uses its own statistics, and reports with the same figures.
+//! A node reads its own statistics. All reports have the same figures as the node reads.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::{
     support::*,
 };
 
-/// The node has several sources of one name, like every node that subscribes to `/tf` and publishes it.
+/// Several sources of the node have the same topic, as in every node that subscribes to `/tf` and also publishes it.
 #[test]
 fn every_report_has_the_windows_of_the_process() {
     if shares_its_process() {
@@ -49,8 +49,8 @@ fn every_report_has_the_windows_of_the_process() {
         publisher.publish(Imu::default()).unwrap();
         counter.add(3);
         if number % 8 == 0 {
-            // Each message is sent after the previous one was received, so that it is recorded even while a window
-            // ends.
+            // The test waits for each eighth message before it sends the next message, so that messages are recorded
+            // even while a window ends.
             let is_received = |topic: TopicTotals| topic.totals.received == number;
             wait_for("messages", || statistics.totals().into_iter().all(is_received));
         }
@@ -78,7 +78,7 @@ fn every_report_has_the_windows_of_the_process() {
         let theirs = [message.average(), message.minimum(), message.maximum(), deviation, message.count()];
         assert!(are_same(theirs, figures(summary), 0.0), "{message:?} {window:?}");
     }
-    // The clock offset is published once per window and node.
+    // The clock offset is published once per window for the whole node, with the host name as the source.
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let clocks = reader.windows(hostname.trim(), "clock_offset_ms");
     assert!(reader

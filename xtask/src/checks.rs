@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The outcomes of checks, and a table of them.
+//! The outcomes of checks, and a table of the outcomes.
 
 use std::{
     process::{Command, ExitCode},
@@ -9,12 +9,11 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// The outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Passed,
     Failed,
-    /// The check is not possible on this machine. The text is the reason.
+    /// The check is not possible on this machine, for this reason.
     Skipped(String),
 }
 
@@ -40,7 +39,7 @@ pub fn table(results: &[(String, Outcome, Duration)]) -> String {
     results.iter().map(row).collect()
 }
 
-/// Runs a command that prints its findings itself.
+/// Runs a command, and returns whether it passes. The command prints its findings itself.
 pub fn passes(command: &mut Command) -> Result<Outcome> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command.status().with_context(|| format!("{program} cannot be started"))?;

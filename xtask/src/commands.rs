@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Commands that several verbs run, and output.
+//! Commands that several verbs of `cargo xtask` run, and the printing of output.
 
 use std::{
     ffi::OsStr,
@@ -32,40 +32,40 @@ pub fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Returns a command that runs the command in its arguments at a low priority. The lowest priority would take hours on
-/// a busy machine.
+/// Returns a command that runs another command at a low priority; the caller adds that command as arguments. The
+/// priority is not the lowest one, because on a busy machine the command would then take hours.
 pub fn nice(environment: &Environment) -> Command {
     let mut command = environment.command("nice");
     command.args(["-n", "5"]);
     command
 }
 
-/// The crates whose code runs in a model.
+/// The crates whose code runs in the models of concurrent code.
 const MODELLED: &str =
     "crossbeam-queue crossbeam-utils generator loom scoped-tls topic_statistics_core tracing-core";
 
-/// Returns the command that runs the models at a [low priority](nice). Further arguments go to the test program.
+/// Returns the command that runs the models of concurrent code at a [low priority](nice). The caller adds arguments.
 pub fn models(environment: &Environment, project: &Path, locked: bool) -> Command {
     let mut models = nice(environment);
     models
         .current_dir(project)
         .args(["cargo", "test", "--package", "topic_statistics_core", "--lib"])
         .args(locked.then_some("--locked"))
-        // A model runs a hundred thousand times, which would take minutes without optimisation.
+        // A model runs its code a hundred thousand times, which would take minutes without optimisation.
         .args(MODELLED.split(' ').flat_map(|package| {
             ["--config".to_owned(), format!("profile.dev.package.{package}.opt-level=2")]
         }))
-        // The other tests do not run in a model. The model checker's types would have no effect there.
+        // Tests outside of the models are skipped, because the types of the model checker have no effect there.
         .args(["--", "--skip", "tests::"])
-        // Each model maps and unmaps a stack for every thread of every interleaving, and the models of one process wait
-        // for each other in these system calls. So two models at a time are slower than one after the other.
+        // For every interleaving, each model maps and unmaps a stack for each thread. If two models run in one process,
+        // they wait for each other in these system calls. So it is faster to run one model after the other.
         .env("RUST_TEST_THREADS", "1")
         .env("CARGO_TARGET_DIR", environment.target_dir().join("models"))
         .env("RUSTFLAGS", "--cfg topic_statistics_loom");
     models
 }
 
-/// Installs a toolchain with these components, if it is missing.
+/// Installs a toolchain if it is missing. Adds these components to the toolchain.
 pub fn install_toolchain(toolchain: &str, components: &[&str]) -> Result<()> {
     let add = ["component", "add", "--toolchain", toolchain];
     // `rustup run` does not install a missing toolchain, unless RUSTUP_AUTO_INSTALL is set.
@@ -75,7 +75,7 @@ pub fn install_toolchain(toolchain: &str, components: &[&str]) -> Result<()> {
         .with_context(|| format!("{toolchain} cannot be installed"))
 }
 
-/// Runs rustup silently.
+/// Runs rustup without showing its output.
 pub fn rustup(arguments: &[&str]) -> Result<()> {
     let output = Command::new("rustup").args(arguments).output().context("there is no rustup")?;
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -84,15 +84,15 @@ pub fn rustup(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Replaces this process by a command, so that the command receives signals and its exit status is the one of this
-/// process. Returns only if the command cannot be started.
+/// Replaces this process by a command. So the command receives the signals for this process, and its exit status
+/// becomes the exit status of this process. Returns only if the command cannot be started.
 pub fn exec(command: &mut Command) -> Result<ExitCode> {
     let error = command.exec();
     let program = Path::new(command.get_program()).display();
     Err(error).with_context(|| format!("{program} cannot be started; is it installed and on PATH?"))
 }
 
-/// Prints to standard output. A closed reader is not an error: `cargo xtask env | head -1`.
+/// Prints to standard output. It is no error if the reader has ended, as in `cargo xtask env | head -1`.
 pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -15,7 +15,7 @@ use rustix::process::{getpid, getppid, set_parent_process_death_signal, Signal};
 
 use crate::{commands::exec, domain::domain, environment::Environment};
 
-/// Runs the demo for some seconds, or until Ctrl-C or `q`. This process is replaced by topic_monitor.
+/// Runs the demo for some seconds, or until Ctrl-C or `q`. After the start, topic_monitor replaces this process.
 pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> Result<ExitCode> {
     eprintln!("Building the talker, the listener and topic_monitor (a minute or two the first time) ...");
     let mut build = environment.command("cargo");
@@ -27,7 +27,8 @@ pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> R
     if !build.status().context("cargo cannot be started")?.success() {
         bail!("The programs could not be built; cargo says above why");
     }
-    // The table must not show other nodes. When exec releases the domain's lock, the programs already use its ports.
+    // A free domain, because the table must not show other nodes. `exec` releases the lock of the domain, but then the
+    // programs already use its ports, so nobody else takes it.
     let domain = domain().context(
         "Programs of this machine use all ROS domains from 1 to 101; `ss -ulpn` shows who has UDP ports from 7650 on",
     )?;
@@ -56,12 +57,12 @@ pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> R
     exec(monitor.args(seconds.map(|seconds| format!("--duration={seconds}"))))
 }
 
-/// Makes the kernel end a child when this process, or the program that replaces it, ends for any reason.
+/// Makes the kernel kill a child when this process ends, or when the program that replaces this process ends.
 fn end_with_this_process(command: &mut Command) {
     let parent = getpid();
     let set = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // If the parent died before this call, the kernel sends no signal.
+        // If the parent has ended before this call, the kernel sends no signal, so the child must not start.
         let is_alive = getppid() == Some(parent);
         is_alive.then_some(()).ok_or(std::io::ErrorKind::Interrupted.into())
     };

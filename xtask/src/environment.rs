@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The environment for all ROS 2 commands: variables on top of the caller's environment.
+//! The environment variables for commands that need ROS 2. The caller's environment is extended by them.
 
 use std::{
     env,
@@ -14,13 +14,13 @@ use anyhow::{ensure, Result};
 
 use crate::files::read_dir;
 
-/// The search paths that an environment extends.
+/// The search paths to which an environment adds directories.
 const SEARCH_PATHS: [&str; 5] =
     ["AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH"];
 
-/// Variables for one ROS 2: the sourced one with the project's additions, or an embedded one.
+/// The variables for one ROS 2: the sourced ROS 2 with the project's additions, or an embedded ROS 2.
 pub struct Environment {
-    /// A description in a few words.
+    /// A description of the ROS 2 in a few words, for messages.
     pub description: String,
     target_dir: PathBuf,
     variables: Vec<(&'static str, OsString)>,
@@ -29,23 +29,22 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Creates an environment equal to the caller's. Each ROS 2 has a separate `target_dir`, so that cargo does not
-    /// rebuild everything when two ROS 2 installations are used in turns.
+    /// Creates an environment that does not change the caller's environment yet. Each ROS 2 has its own `target_dir`.
+    /// Otherwise cargo would build everything again when two ROS 2 installations are used alternately.
     pub fn new(description: String, target_dir: PathBuf) -> Environment {
         Environment { description, target_dir, variables: vec![], prepended: vec![], hidden: vec![] }
     }
 
-    /// Sets a variable.
     pub fn set(&mut self, name: &'static str, value: impl Into<OsString>) {
         self.variables.push((name, value.into()));
     }
 
-    /// Puts a directory in front of a search path, but behind the directories that were put there before.
+    /// Adds a directory to a search path: before the caller's directories, but after those added earlier.
     pub fn prepend(&mut self, name: &'static str, directory: impl Into<PathBuf>) {
         self.prepended.push((name, directory.into()));
     }
 
-    /// Puts a prefix in front of the search paths, like its setup file. Returns its directories of Python packages.
+    /// Adds a prefix to the search paths, as its setup file does. Returns its directories of Python packages.
     pub fn prepend_prefix(&mut self, prefix: &Path) -> Result<Vec<PathBuf>> {
         self.prepend("AMENT_PREFIX_PATH", prefix);
         self.prepend("CMAKE_PREFIX_PATH", prefix);
@@ -60,12 +59,12 @@ impl Environment {
         Ok(packages)
     }
 
-    /// Removes everything below these prefixes, those of another sourced ROS 2, from the caller's search paths.
+    /// Removes directories below these prefixes, which belong to another ROS 2, from the caller's search paths.
     pub fn hide(&mut self, prefixes: impl IntoIterator<Item = PathBuf>) {
         self.hidden.extend(prefixes);
     }
 
-    /// Returns a command in this environment. The program is looked up on the environment's PATH.
+    /// Returns a command that runs a program in this environment. The program is found on the PATH of this environment.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.envs(SEARCH_PATHS.map(|name| (name, self.search_path(name))));
@@ -94,13 +93,13 @@ impl Environment {
         Ok(())
     }
 
-    /// Returns the directory where cargo builds: the caller's choice, or else this environment's directory.
+    /// Returns the directory in which cargo builds: the caller's CARGO_TARGET_DIR, or else this environment's.
     pub fn target_dir(&self) -> PathBuf {
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.target_dir.clone(), PathBuf::from)
     }
 
-    /// Returns the environment as lines for a POSIX shell. A search path is extended, or replaced if another ROS 2 must
-    /// be hidden.
+    /// Returns the environment as commands for a POSIX shell. The commands extend a search path, or replace it if the
+    /// directories of another ROS 2 must be hidden.
     pub fn exports(&self) -> String {
         let mut lines = String::new();
         for (name, value) in &self.variables {
@@ -125,7 +124,7 @@ impl Environment {
         self.prepended.iter().filter(move |(path, _)| *path == name).map(|(_, directory)| directory.clone())
     }
 
-    /// Returns a search path, without hidden and repeated entries: the environment's entries, then the caller's.
+    /// Returns a search path without hidden and repeated directories: this environment's ones, then the caller's.
     fn search_path(&self, name: &str) -> OsString {
         let mut directories: Vec<PathBuf> = self.ours(name).collect();
         for directory in callers(name) {
@@ -133,7 +132,7 @@ impl Environment {
                 directories.push(directory);
             }
         }
-        // Joining fails only for a directory with a colon in its name, which a search path cannot contain.
+        // Joining fails only if a directory's name contains a colon, and no search path can contain such a name.
         env::join_paths(directories).unwrap_or_default()
     }
 
@@ -148,8 +147,8 @@ fn callers(name: &str) -> Vec<PathBuf> {
     env::split_paths(&path).filter(|directory| !directory.as_os_str().is_empty()).collect()
 }
 
-/// Returns whether `cargo run` has put a directory on LD_LIBRARY_PATH only for this program: the toolchain's directory
-/// or a build directory.
+/// Returns whether `cargo run` has added a directory to LD_LIBRARY_PATH only for this program. These directories are
+/// the toolchain's directory and build directories.
 fn is_cargos(directory: &Path) -> bool {
     let toolchain =
         env::var_os("CARGO").and_then(|cargo| Some(Path::new(&cargo).ancestors().nth(2)?.join("lib")));

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `cargo xtask fuzz`: builds these fuzz targets, or all, with $CARGO_FUZZ, and runs each for $SECONDS_EACH from its seeds.
-# Prints the last line of libFuzzer's progress, or the end of the output of a failed target.
+# `cargo xtask fuzz`: builds the fuzz targets in the arguments, or all targets, with $CARGO_FUZZ. Runs each target for
+# $SECONDS_EACH from its seeds. Prints the last line of libFuzzer's progress, or the end of a failed target's output.
 set -euo pipefail
-# A separate directory: cargo allows one build at a time in a directory, so a test that builds a program would wait for
-# this build, which `.ci/run` runs at a low priority.
+# This build has a separate directory, because cargo allows only one build at a time in a directory. In the same
+# directory, a test that builds a program would wait for this build, which `.ci/run` runs at a low priority.
 export place=$CARGO_TARGET_DIR/fuzz
 
 run() {
@@ -12,8 +12,8 @@ run() {
   program=$(ls "$place"/*/debug/"$1")
   rm -rf "$directory"
   mkdir -p "$directory/corpus"
-  # libFuzzer writes only to the first corpus. The limits, in bytes, seconds and megabytes, check that input from the
-  # network or a file is handled in bounded time and memory.
+  # libFuzzer writes only to the first corpus, so the seeds do not change. The limits, in bytes, seconds and megabytes,
+  # check that a target handles its input in bounded time and memory.
   if RUST_BACKTRACE=0 "$program" -max_len=8192 -timeout=20 -rss_limit_mb=1024 "-artifact_prefix=$directory/" \
     "-max_total_time=$SECONDS_EACH" "$directory/corpus" "testing/fuzz/seeds/$1" > "$directory/log" 2>&1; then
     printf '%-16s %s\n' "$1" "$(grep ' cov: ' "$directory/log" | tail -n 1 | tr '\t' ' ')"
@@ -31,9 +31,9 @@ targets=("$@")
 if [ $# = 0 ]; then
   for file in testing/fuzz/fuzz_targets/*.rs; do targets+=("$(basename "$file" .rs)"); done
 fi
-# Short runs are not optimised: an optimised target is ten times as fast, but takes twice as long to build. Inputs are
-# handled by safe Rust, so no sanitizer is needed, and a stable compiler is enough. With the profile dev, macros and
-# build scripts are shared with the tests.
+# Targets are not optimised for short runs: an optimised target is ten times as fast, but takes twice as long to build.
+# The input is handled by safe Rust, so no sanitizer is needed, and a stable compiler is enough. With the profile dev,
+# macros and build scripts need not be built again after the tests.
 optimised=0
 [ "$SECONDS_EACH" -lt 60 ] || optimised=1
 one=

@@ -22,7 +22,7 @@ use crate::{
 mod cycles;
 
 const CARGO_DENY: &str = "0.20.2";
-/// Finds the shell scripts of the project by name or first line, and runs the program in its argument on them.
+/// Finds the project's shell scripts by name or first line. Runs the program in its argument on these scripts.
 const SHELL_SCRIPTS: &str = r#"ours="--exclude-dir=.git --exclude-dir=.ros --exclude-dir=target"
 { grep -rlIE $ours -m1 '^#!.*\b(ba|da)?sh$' . ; grep -rlI $ours --include='*.sh' . . ; } | sort -u | xargs "$0""#;
 
@@ -44,7 +44,7 @@ pub enum Check {
     Typos,
 }
 
-/// Runs these checks, or all checks if none is named. With `no_skip`, a check that is not possible counts as failed.
+/// Runs these checks, or all if the list is empty. With `no_skip`, a check that is not possible counts as failed.
 pub fn run(options: &RosOptions, project: &Path, checks: &[Check], no_skip: bool) -> Result<ExitCode> {
     let checks = if checks.is_empty() { Check::value_variants() } else { checks };
     let mut results = vec![];
@@ -74,7 +74,7 @@ fn one(check: Check, options: &RosOptions, project: &Path) -> Result<Outcome> {
     }
 }
 
-/// Runs a command with tools from PyPI.
+/// Runs a command in which tools from PyPI are on PATH.
 fn pypi(project: &Path, command: &[&str]) -> Result<Outcome> {
     let programs = match tools::from_pypi(project) {
         Ok(programs) => programs,
@@ -85,7 +85,7 @@ fn pypi(project: &Path, command: &[&str]) -> Result<Outcome> {
     passes(Command::new(command[0]).args(&command[1..]).current_dir(project).env("PATH", path))
 }
 
-/// Runs a check in each workspace until one does not pass.
+/// Runs a check in each workspace. Stops at the first workspace in which the check does not pass.
 fn in_each(project: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Result<Outcome> {
     for workspace in ["", "xtask", "testing/fuzz", "testing/simulator", "testing/soak"] {
         let outcome = check(&project.join(workspace))?;
@@ -96,7 +96,7 @@ fn in_each(project: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Result<O
     Ok(Outcome::Passed)
 }
 
-/// Runs clippy with all features. Two lines of code are compiled only if a feature is off, so they are not linted.
+/// Runs clippy with all features. (Two lines of code are compiled only without a feature. They are not checked.)
 fn clippy(environment: &Environment, workspace: &Path) -> Result<Outcome> {
     let mut clippy = environment.command("cargo");
     clippy.current_dir(workspace).args(["clippy", "--locked", "--workspace", "--all-targets"]);
@@ -106,7 +106,7 @@ fn clippy(environment: &Environment, workspace: &Path) -> Result<Outcome> {
     passes(clippy.args(["--", "-D", "warnings"]))
 }
 
-/// Runs cargo-deny. The advisories need their database from GitHub.
+/// Runs cargo-deny. The check of the advisories is skipped if their database cannot be fetched from GitHub.
 fn deny(project: &Path) -> Result<Outcome> {
     let program = match tools::from_crates_io(project, "cargo-deny", CARGO_DENY) {
         Ok(program) => program,

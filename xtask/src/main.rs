@@ -2,13 +2,13 @@
 
 //! The project's automation: `cargo xtask <verb>`.
 //!
-//! It builds on any machine, because it does not depend on ROS 2. Commands that need ROS 2 run in child processes.
-//! Their [`Environment`] is the caller's sourced ROS 2, or a ROS 2 that [`setup`] makes from PyPI wheels.
+//! It builds on any machine, because it does not depend on ROS 2. Commands that need ROS 2 run in child processes. The
+//! [`Environment`] of these processes is the caller's sourced ROS 2, or a ROS 2 that [`setup`] makes from PyPI wheels.
 
 mod checks;
 mod commands;
 mod demo;
-/// Demo and tests never share a ROS domain.
+/// Returns free ROS domains. The tests use the same module, so the demo and the tests never share a domain.
 #[path = "../../testing/test_support/src/domain.rs"]
 mod domain;
 mod environment;
@@ -147,7 +147,7 @@ enum Verb {
     Env,
 }
 
-/// The option for tools that cannot be installed.
+/// The option that decides what happens if a tool cannot be installed.
 #[derive(Args)]
 struct Skipping {
     /// Fail if a tool cannot be installed, instead of skipping its step
@@ -201,7 +201,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Verb::Soak { hours, interval, scenario } => {
             let environment = environment()?;
             environment.require(&["diagnostic_msgs", "geometry_msgs", "rclpy", "sensor_msgs", "std_msgs"])?;
-            // These are the programs that the soak test starts.
+            // The soak test starts these programs.
             let mut build = cargo(&environment, &project, ["build", "--release", "--quiet"]);
             for name in ["monitor", "exporter", "preload"] {
                 build.arg(format!("--package=topic_statistics_{name}"));
@@ -238,7 +238,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let environment = environment()?;
             let mut program = environment.command(program);
             if command[0] == "topic_monitor" {
-                // Unlike installed programs, topic_monitor is not on PATH, so it is built. Cargo shows the progress.
+                // topic_monitor is not installed, so it is built here. Cargo shows the progress of the build.
                 let build = ["build", "--release", "--package", "topic_statistics_monitor"];
                 succeed(&mut cargo(&environment, &project, build))?;
                 program = environment.command(environment.target_dir().join("release/topic_monitor"));
@@ -252,8 +252,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
 
 /// Returns the project's root, the parent of this crate's directory.
 ///
-/// `cargo run` sets CARGO_MANIFEST_DIR. Without cargo, the variable's value at compile time is used. This value may be
-/// wrong, because a copied or shared target directory may be from another checkout.
+/// `cargo run` sets CARGO_MANIFEST_DIR. Without cargo, the value of the variable at compile time is used. This value
+/// can be wrong, because the target directory may be copied from another checkout or shared with it.
 fn project() -> Result<PathBuf> {
     let xtask = env::var("CARGO_MANIFEST_DIR").ok().filter(|directory| directory.ends_with("/xtask"));
     let xtask = xtask.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").to_owned());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask package`: checks that the packages are ready to be published, or builds what a person installs.
+//! `cargo xtask package`: checks that the packages can be published, or builds the packages that users install.
 
 use std::{
     env, fs,
@@ -19,7 +19,7 @@ use crate::{
     workspace::{Package, Workspace},
 };
 
-/// The other platforms for which the libraries must build, because rclrs supports them.
+/// The platforms, other than the usual one, for which the libraries must build, because rclrs supports these platforms.
 const PLATFORMS: [&str; 4] =
     ["aarch64-unknown-linux-gnu", "i686-unknown-linux-gnu", "aarch64-apple-darwin", "x86_64-pc-windows-msvc"];
 
@@ -31,7 +31,7 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
 
     eprintln!("-- what would be published");
     let names: Vec<_> = packages.iter().flat_map(|package| ["--package", &package.name]).collect();
-    // cargo's own verification (without `--no-verify`) would also build dependencies with other features.
+    // Without `--no-verify`, cargo would also build the packages, and the dependencies with other features.
     let options = ["--locked", "--allow-dirty", "--quiet", "--no-verify"];
     for command in [&["publish", "--dry-run"][..], &["package"]] {
         succeed(&mut cargo(environment, project, [command, &options, &names].concat()))?;
@@ -60,8 +60,8 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
         if toolchain.matches('.').count() == 1 {
             toolchain += ".0";
         }
-        // Checks each package alone, with all its features, so that features enabled by other packages do not hide an
-        // error. Not `cargo +toolchain`: within `cargo run`, PATH may have a toolchain's cargo before rustup's.
+        // Checks each package alone, with all its features. Otherwise another package's features could hide an error.
+        // Not `cargo +toolchain`: within `cargo run`, PATH may have a toolchain's cargo before rustup's.
         let mut command = environment.command("rustup");
         command.current_dir(&published).args(["run", &toolchain, "cargo", "check", "--locked", "--quiet"]);
         command.args(["--lib", "--bins", "--package", &package.name]);
@@ -74,7 +74,7 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
     let libraries: Vec<_> = packages.into_iter().filter(Package::has_library).collect();
     for library in &libraries {
         let mut doc = without_ros(project, &published, &["doc", "--no-deps"], slice::from_ref(library));
-        // The badges of features need a nightly compiler, as on docs.rs.
+        // Only a nightly compiler, as on docs.rs, shows which feature an item needs.
         doc.env("RUSTC_BOOTSTRAP", &library.name);
         check(&format!("documentation of {} without ROS", library.name), Ok(()), doc)?;
     }
@@ -86,7 +86,7 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
     Ok(ExitCode::from(u8::from(has_failed)))
 }
 
-/// Builds what a person installs, by `packaging/build.sh`. Only `ros-deb` needs ROS 2.
+/// Builds the packages that users install, by `packaging/build.sh`. Only `ros-deb` needs ROS 2.
 pub fn build(
     project: &Path,
     what: &str,
@@ -107,8 +107,8 @@ pub fn build(
     exec(script.current_dir(project).arg("packaging/build.sh").arg(what).args(target))
 }
 
-/// Unpacks the archives of these packages into a workspace. There the packages depend on each other, and on the
-/// dependencies' versions with which the project is tested.
+/// Unpacks the archives of these packages into a new workspace. In this workspace, the packages depend on each other,
+/// and on the versions of other crates with which the project is tested.
 fn unpack(archives: &Path, to: &Path, project: &Path, packages: &[Package]) -> Result<()> {
     let _not_there = fs::remove_dir_all(to);
     fs::create_dir_all(to).with_context(|| format!("Cannot create {}", to.display()))?;
@@ -116,18 +116,18 @@ fn unpack(archives: &Path, to: &Path, project: &Path, packages: &[Package]) -> R
     for Package { name, version, .. } in packages {
         let archive = archives.join(format!("{name}-{version}.crate"));
         let mut tar = Command::new("tar");
-        // All files in an archive have the same time. With the current time, cargo notices changes.
+        // All files in an archive have the same time. With the current time instead, cargo notices changes.
         tar.args(["--extract", "--gzip", "--touch", "--file"]).arg(&archive).arg("--directory").arg(to);
         succeed(&mut tar)?;
         manifest += &format!("{name} = {{ path = \"{name}-{version}\" }}\n");
     }
     fs::write(to.join("Cargo.toml"), manifest)?;
     fs::copy(project.join("Cargo.lock"), to.join("Cargo.lock"))?;
-    // Remove the project's unpublished packages from the lock file.
+    // Removes the packages that are not published from the copied lock file.
     succeed(Command::new("cargo").current_dir(to).args(["update", "--workspace", "--offline", "--quiet"]))
 }
 
-/// Returns a cargo command on these packages without ROS, with the features and compiler arguments of docs.rs.
+/// Returns a cargo command that builds these packages without ROS, with the features and compiler arguments of docs.rs.
 fn without_ros(project: &Path, workspace: &Path, subcommand: &[&str], packages: &[Package]) -> Command {
     let docs_rs_arguments = |key| packages.iter().flat_map(move |package| package.docs_rs(key));
     let mut cargo = Command::new("cargo");

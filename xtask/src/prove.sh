@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `cargo xtask prove`: runs parts that take too long for CI, with the nightly toolchain in $TOOLCHAIN.
+# `cargo xtask prove`: runs checks that take too long for CI, with the nightly toolchain in $TOOLCHAIN.
 set -euo pipefail
 
-# Each part has a separate target directory, because its build differs from all others.
+# Each check has a separate target directory, because its compiler flags differ from those of all other builds.
 nightly() {
   rustup component add --toolchain "$TOOLCHAIN" "$@" || rustup toolchain install "$TOOLCHAIN" --profile minimal
   rustup component add --toolchain "$TOOLCHAIN" "$@"
   export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/$part
 }
 
-# Tests the code with `unsafe` or with the project's own lock. Miri cannot call ROS's C libraries. The tests read the
-# clock and the environment. Properties are checked with few values, because Miri is slow.
+# Tests the code that has `unsafe` or uses the project's own lock. Other code is left out: Miri cannot call ROS's C
+# libraries. Isolation is off, because the tests read the clock and the environment. Properties are tested with few
+# values, because Miri is slow.
 miri() {
   nightly miri rust-src
   export MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-strict-provenance' PROPTEST_CASES=1
@@ -24,26 +25,27 @@ miri() {
     the_pointer_to_a_struct_may_read_all_of_it
 }
 
-# Tests the preloaded library in a program without rcl and DDS. Then runs the unit tests, and the integration tests with
-# only one process: other programs are not instrumented. Leaves out tests of memory, because AddressSanitizer keeps
-# freed memory.
+# Tests the preloaded library in a program without rcl and DDS. Then runs the unit tests, and the integration tests that
+# need only one process, because other processes are not instrumented. Tests of memory are left out, because
+# AddressSanitizer keeps freed memory.
 sanitizer() {
   local sanitizer=$1 host
   nightly rust-src
   host=$(rustc -vV | sed -n 's/^host: //p')
   test() { rustup run "$TOOLCHAIN" cargo test -Zbuild-std --target "$host" --no-fail-fast --lib "$@"; }
   export RUSTFLAGS=-Zsanitizer=$sanitizer FASTDDS_BUILTIN_TRANSPORTS=UDPv4
-  # ROS, Fast DDS and C++ code is not instrumented, so ThreadSanitizer does not see how this code synchronises.
+  # The code of ROS, Fast DDS and C++ is not instrumented, so ThreadSanitizer does not see its locks.
   export TSAN_OPTIONS=ignore_noninstrumented_modules=1
   test --package topic_statistics_preload --test threads
-  # rcl and Fast DDS keep memory that they never free. The tests themselves look for leaks of the library.
+  # rcl and Fast DDS never free some memory, so leaks are not reported here. The tests themselves look for leaks of the
+  # library.
   export ASAN_OPTIONS=detect_leaks=0
   test --package rclrs_topic_statistics --package topic_statistics_core --test it -- \
     tests:: bounds:: code:: compatibility:: errors:: forms:: lifetime:: options:: parameters:: \
     --skip a_stopped_reader_neither_fills_memory
 }
 
-# .cargo/mutants.toml selects the changed code and the tests that must notice the changes.
+# .cargo/mutants.toml selects the code that is changed, and the tests that must notice these changes.
 mutants() {
   cargo install --locked --version 27.1.0 --root target/tools/cargo-mutants cargo-mutants
   target/tools/cargo-mutants/bin/cargo-mutants mutants --output "$CARGO_TARGET_DIR"

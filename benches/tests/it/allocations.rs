@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Allocations of messages, timers, requests and calls, on the threads that serve them, with and without statistics.
+//! Counts allocations on the threads that handle messages, timers, requests and calls, with and without statistics.
 
 use std::{
     any::Any,
@@ -18,7 +18,7 @@ use test_support::{context, domain, wait_for, Spinning};
 
 use crate::counting::{call, calls, counted, restart, Taken};
 
-/// The time after which the test triggers a callback again that has not started.
+/// If a triggered callback has not started after this time, the test triggers the callback again.
 const LOST: Duration = Duration::from_secs(2);
 
 /// The counters are global, so only one test may count at a time.
@@ -27,7 +27,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// A function that triggers the counted callback, and the objects that must live while callbacks are counted.
 type Counted = (Box<dyn FnMut()>, Box<dyn Any>);
 
-/// Returns the allocations of each call, as quartiles. `create` creates the callback and its trigger on a node.
+/// Counts allocations per round of the wait set and per callback, as quartiles. `create` makes callback and trigger.
 fn count(taken: Taken, executor: Executor, create: impl FnOnce(&Node) -> Counted) -> [[u64; 3]; 2] {
     const CALLS: u64 = 300;
     let node = executor.create_node("counting").unwrap();
@@ -38,20 +38,20 @@ fn count(taken: Taken, executor: Executor, create: impl FnOnce(&Node) -> Counted
         while calls() == before {
             trigger();
             let triggered = Instant::now();
-            // Before discovery, a trigger has no effect.
+            // A trigger before discovery is complete starts no callback.
             while calls() == before && triggered.elapsed() < LOST {
                 std::thread::yield_now();
             }
         }
     };
-    // After these calls, discovery is complete and queues have their final size.
+    // The first calls are not counted. After these calls, discovery is complete, and the queues have their final size.
     (0..CALLS).for_each(|_| call_once());
     restart();
     (0..CALLS).for_each(|_| call_once());
     counted(taken)
 }
 
-/// Returns options with windows that end during the test, on a thread that is not counted.
+/// Returns options with windows that end during the test. Windows end on another thread, which is not counted.
 fn options() -> StatisticsOptions {
     StatisticsOptions::new().publish_period(Duration::from_millis(100))
 }
@@ -65,11 +65,11 @@ fn statistics(node: &Node, options: StatisticsOptions) -> NodeStatistics {
 struct Setting {
     on_worker: bool,
     is_boxed: bool,
-    /// The number of further subscriptions of the node, which receive no messages.
+    /// The number of further subscriptions of the node. They receive no messages.
     idle: usize,
 }
 
-/// Counts the allocations of a message, with or without statistics.
+/// Counts the allocations per message. `options` are the options of the statistics; `None` for plain rclrs.
 fn message(executor: Executor, setting: Setting, options: Option<StatisticsOptions>) -> [[u64; 3]; 2] {
     count(Taken::Message, executor, |node| {
         let imu = node.create_publisher::<Imu>("imu".keep_last(100)).unwrap();
@@ -122,7 +122,7 @@ fn a_message_needs_no_more_allocations_than_plain_rclrs() {
         let executor = context(domain(), &[]).create_executor(StatsExecutor::new());
         let measured = message(executor, setting, Some(options()));
         assert!(is_no_more(measured, plain), "measured executor: {measured:?}, plain {plain:?}");
-        // The only thread of this executor also waits, so the middleware allocates between two callbacks.
+        // The only thread of this executor also waits for messages, and the middleware allocates meanwhile.
         let executor = context(domain(), &[]).create_executor(StatsExecutor::single_threaded());
         let [rounds, _] = message(executor, setting, Some(options()));
         assert!(is_no_more([rounds, [0; 3]], plain), "single-threaded: {rounds:?}, plain {plain:?}");
@@ -134,7 +134,7 @@ fn a_message_needs_no_more_allocations_than_plain_rclrs() {
 fn a_timer_adds_no_allocation_a_request_one_and_a_call_two() {
     let _one = ONE_AT_A_TIME.lock();
     let basic = || context(domain(), &[]).create_basic_executor();
-    // Adds the medians of the waiting thread and of the calling thread.
+    // Adds two medians: of the thread that waits, and of the thread that calls the callbacks.
     let total = |counts: [[u64; 3]; 2]| counts[0][1] + counts[1][1];
     let timer = |is_measured: bool| {
         total(count(Taken::Timer, basic(), |node| {
@@ -148,8 +148,7 @@ fn a_timer_adds_no_allocation_a_request_one_and_a_call_two() {
     };
     assert_eq!(timer(true), timer(false));
 
-    // The service and its client have different executors, so that a wait set takes one request or one response per
-    // round.
+    // The service and its client have separate executors, so a round of a wait set takes one request or response.
     let call_of = |taken: Taken, is_measured: bool| {
         total(count(taken, basic(), |server| {
             let executor = basic();

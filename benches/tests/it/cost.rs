@@ -35,7 +35,7 @@ fn a_subscription_costs_at_most_2_kb_and_a_node_30_kb() {
     assert!((500..=2048).contains(&beyond), "{measured_bytes} of {COUNT}, {plain_bytes} of plain ones");
     drop((first, plain, measured));
 
-    // A stopwatch's guard and an increment allocate nothing.
+    // The guard of a stopwatch and the increment of a counter must allocate nothing.
     let (stopwatch, counter) = (statistics.create_stopwatch("call"), statistics.create_counter("frames"));
     let before = allocations();
     for _ in 0..10_000 {
@@ -58,7 +58,7 @@ fn a_subscription_costs_at_most_2_kb_and_a_node_30_kb() {
         all.sort_unstable();
         all[all.len() / 2]
     };
-    // A counter has one metric. From the ninth metric on, the history is deeper.
+    // A counter has one metric. With the ninth metric of a node, the publisher gets a deeper history.
     let [none, eight, nine] = [0, 8, 9].map(kilobytes);
     println!("kilobytes_per_node={none}");
     let is_right = (10..=30).contains(&none) && eight < none + 15 && nine > eight + 15;
@@ -80,7 +80,7 @@ fn a_node_has_one_thread_and_publisher_for_all_subscriptions() {
     let mut subscriptions = vec![];
     for count in [1, 1000] {
         subscriptions.resize_with(count, || statistics.create_subscription("imu", |_: Imu| ()).unwrap());
-        // The thread sets its name when it starts.
+        // The test counts threads by name. The thread sets its name after it has started, so the test waits.
         wait_for("thread", || threads() == 1);
         wait_for("publisher in the graph", || node.count_publishers("/statistics").unwrap() == 1);
     }

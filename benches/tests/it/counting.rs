@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Counts the allocations of a thread: the bytes of Rust code, and the allocations of Rust, C and C++. Other threads do
-//! not affect the counts.
+//! Counts the allocations of a single thread: the bytes that Rust code allocates, and the number of allocations of
+//! Rust, C and C++ code. Other threads do not affect these counts.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -10,18 +10,18 @@ use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
 };
 
-// The initial values are constants, so that an access allocates nothing.
+// The initial values are constants, because an access that initialises a value could itself allocate.
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static BYTES: Cell<i64> = const { Cell::new(0) };
-    /// The thread's count of allocations when `rcl_wait` last returned; what the thread has taken since then, as a
-    /// [`Taken`]; and how many takes there were.
+    /// The thread's number of allocations when `rcl_wait` last returned; the kind of what the thread has taken since
+    /// then, as a [`Taken`]; and how often it has taken something since then.
     static ROUND: Cell<(u64, u64, u64)> = const { Cell::new((0, 0, 0)) };
-    /// The thread's count of allocations at the last callback.
+    /// The thread's number of allocations at the last callback.
     static CALLED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Returns the allocations of this thread so far.
+/// Returns the number of allocations of this thread so far.
 pub fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
@@ -51,8 +51,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Defines functions of libc for the whole process. Each function counts the call, and calls libc's function by its
-/// internal name.
+/// Replaces allocation functions of libc in the whole process. Each replacement counts the call, and then calls libc's
+/// own function by its internal name.
 macro_rules! count {
     ($($name:ident($($argument:ident: $type:ty),*) as $real:ident;)*) => {$(
         extern "C" {
@@ -78,8 +78,8 @@ count! {
     aligned_alloc(alignment: usize, size: usize) as __libc_memalign;
 }
 
-/// Defines functions of rcl for this program. Each function calls rcl's function, with some code before and after the
-/// call.
+/// Replaces functions of rcl in this program. Each replacement calls rcl's own function, and runs some code before and
+/// after that call.
 macro_rules! wrap {
     ($($name:ident($($argument:ident: $type:ty),*), $before:expr, $after:expr;)*) => {$(
         /// # Safety
@@ -111,7 +111,7 @@ wrap! {
     rcl_timer_call(timer: Any), || (), take(Taken::Timer);
 }
 
-/// What a wait set serves.
+/// What a thread has taken from the middleware, or called, in a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Taken {
     Message,
@@ -129,14 +129,15 @@ fn take(taken: Taken) -> impl Fn(c_int) {
     }
 }
 
-/// Ends a round, which lasts from the return of `rcl_wait` to its next call. Rounds with exactly one take are recorded.
+/// Ends a round. A round lasts from a return of `rcl_wait` to the next call of `rcl_wait`. Only rounds with exactly one
+/// take are recorded.
 fn end_round() {
     if let (begun, taken, 1) = ROUND.get() {
         push(taken, allocations() - begun);
     }
 }
 
-/// Counted callbacks call this function. It records the allocations since the previous callback on the thread.
+/// The counted callbacks call this function. It records the allocations of this thread since the previous callback.
 pub fn call() {
     if let Some(before) = CALLED.replace(Some(allocations())) {
         push(CALL, allocations() - before);
@@ -146,7 +147,7 @@ pub fn call() {
 
 const CALL: u64 = 100;
 static CALLS: AtomicU64 = AtomicU64::new(0);
-/// The recorded counts of allocations, with their kinds. Recording a count allocates nothing.
+/// The recorded counts: the kind of each, and the number of allocations. Recording allocates nothing.
 static COUNTS: [[AtomicU64; 2]; 8192] = [const { [const { AtomicU64::new(0) }; 2] }; 8192];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
@@ -167,8 +168,8 @@ pub fn restart() {
     USED.store(0, SeqCst);
 }
 
-/// Returns the allocations of rounds with this kind of take, and the allocations from callback to callback. Both are
-/// quartiles, because a queue of rclrs grows every 31st time.
+/// Returns the allocations of the rounds with this kind of take, and the allocations from callback to callback. Both
+/// are quartiles and not averages, because a queue of rclrs grows every 31st time.
 pub fn counted(taken: Taken) -> [[u64; 3]; 2] {
     [taken as u64, CALL].map(|kind| {
         let counts =

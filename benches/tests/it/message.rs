@@ -9,24 +9,24 @@ use ros_env::sensor_msgs::msg::rmw;
 
 use crate::counting::{allocations, bytes};
 
-/// Returns a value and its number of bytes.
+/// Returns a value, and the number of bytes that its creation has allocated.
 fn weigh<T>(create: impl Fn() -> T) -> (T, i64) {
     let before = bytes();
-    // Keeps the compiler from removing an unused allocation.
+    // `black_box` prevents the compiler from removing an allocation that nothing uses.
     let created = black_box(create());
     (created, bytes() - before)
 }
 
 #[test]
 fn a_message_allocates_nothing_and_a_distribution_has_at_most_1500_bytes() {
-    // `cargo xtask bench --soak` sets more.
+    // `cargo xtask bench --soak` sets a larger number.
     let messages = std::env::var("MESSAGES").map_or(1_000_000, |messages| messages.parse().unwrap());
     let (message, mut info) = message();
     let measured = |metrics: &[Metric], distributions: bool| {
         let options = RecorderOptions::new().metrics(metrics.iter().copied());
         InstrumentedCallback::<rmw::Imu>::with_type(&options, distributions)
     };
-    drop(measured(&[], false)); // makes the allocations that happen only once
+    drop(measured(&[], false)); // the first recorder of a process allocates more
     for (metrics, distributions) in
         [(&[Metric::MessageAge, Metric::MessagePeriod][..], 2), (Metric::OF_SUBSCRIPTIONS, 10)]
     {
@@ -65,7 +65,7 @@ fn messages_for_valgrind() {
     assert_eq!(measured.end_window().unwrap().get(Metric::MessagePeriod).unwrap().sample_count, count - 1);
 }
 
-/// Returns the instructions of a test process with a number of messages. `None` if there is no valgrind.
+/// Returns the instructions of a process that records this number of messages; `None` if there is no valgrind.
 fn instructions(messages: u64) -> Option<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

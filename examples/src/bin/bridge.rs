@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let slow_call = Duration::from_secs_f64(slow_call.get());
     let statistics = NodeStatistics::with_options(&node, NodeStatisticsOptions::new().log_table(true))?;
 
-    // Each sensor is read on its own worker, so that a slow call does not delay the others.
+    // Each sensor is read on a separate worker, so that a slow call does not delay the reading of other sensors.
     let mut running = vec![];
     let mut poll =
         |rate: u64, mut read: Box<dyn FnMut(Header) -> CallResult + Send + Sync>| -> Result<(), RclrsError> {
@@ -96,7 +96,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The result of a remote call and of publishing its data. Failed calls are timed as well.
+/// The result of a remote call and of the publication of its data. The stopwatch also times calls that fail.
 type CallResult = Result<(), Box<dyn Error + Send + Sync>>;
 
 fn get_car_state(stopwatch: &Stopwatch, joints: &StatsPublisher<JointState>, header: Header) -> CallResult {

@@ -14,7 +14,7 @@ use rclrs::*;
 use rclrs_topic_statistics::{watch, Metric, NodeStatistics, WindowStatistics};
 use ros_env::sensor_msgs::msg::Imu;
 
-/// The state of the messages of a window.
+/// What the watchdog has found in a window: messages are in time, too old, or missing.
 #[derive(Clone, Copy, PartialEq)]
 enum Finding {
     Fresh,
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let statistics = NodeStatistics::new(&node)?;
     let imu = statistics.create_subscription("imu".keep_last(10), |_: Imu| {
-        // The work of the node.
+        // Here a real node would use the message.
     })?;
     let watching =
         watch_over(node.logger().clone(), imu.topic_name(), age_limit.get() * 1e3, imu.statistics().watch());
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Logs each change of the state: messages are older than `limit` (in milliseconds), missing, or arrive in time again.
+/// Logs each change: messages are older than `limit` (in milliseconds), are missing, or are in time again.
 async fn watch_over(
     logger: Logger,
     topic: String,
@@ -64,7 +64,7 @@ async fn watch_over(
         if finding == last {
             continue;
         }
-        // Here a robot would slow down or use another sensor.
+        // Here a robot would react: slow down, or use another sensor.
         match finding {
             Finding::Late => log_warn!(
                 &logger,

@@ -20,7 +20,7 @@ use test_support::{
     domain, node, preload, program, wait_for, windows_of, Metric, Process, Reader, Spinning, LIMIT,
 };
 
-/// The programs, with arguments: the examples and the monitor.
+/// The programs under test, with arguments: the examples, and topic_monitor.
 const PROGRAMS: [(&str, &[&str]); 5] = [
     ("talker", &["--ros-args", "-p", "rate:=20.0", "-p", "stamp_age:=10.0"]),
     ("listener", &[]),
@@ -29,7 +29,7 @@ const PROGRAMS: [(&str, &[&str]); 5] = [
     ("topic_monitor", &["--json"]),
 ];
 
-/// Calls of the bridge, and their shortest durations in ms.
+/// Some calls of the bridge, and the shortest possible duration of each call in ms.
 const CALLS: [(&str, f64); 4] =
     [("get_imu", 1.0), ("get_lidar_data/rear", 5.0), ("get_image/right", 38.0), ("set_car_controls", 1.0)];
 const TOPICS: [&str; 5] = ["joint_states", "imu", "gps", "lidar", "image"];
@@ -37,7 +37,7 @@ const TOPICS: [&str; 5] = ["joint_states", "imu", "gps", "lidar", "image"];
 #[test]
 fn programs_publish_statistics_and_exit_with_0() {
     let domain = domain();
-    // The output of the middleware must not be in the reader's output.
+    // The middleware prints to standard output. The reader must keep this out of its own output.
     let mut reader = Reader::command(domain, 1000);
     if let Some(library) = preload::library("noisy_rcl") {
         preload::preload(&mut reader, &library);
@@ -76,13 +76,13 @@ fn programs_publish_statistics_and_exit_with_0() {
         assert_eq!((&*types, &*age.unit), (&[1, 3, 2, 5, 4][..], "ms"), "{age:?}");
         let is_right = age.count() == 0.0 || age.minimum() >= 10_000.0 && age.maximum() < 60_000.0;
         assert!(is_right, "stamped 10 s in the past: {age:?}");
-        // The two metrics of a window are two messages. The second one may not be received yet.
+        // The two metrics of a window are published in two messages. The second message may not have been received yet.
         for period in periods.iter().filter(|period| period.start == age.start) {
             assert_eq!(period.count(), (age.count() - 1.0).max(0.0), "n ages, n-1 periods: {age:?}");
         }
     }
     assert!(ages.windows(2).all(|pair| pair[0].stop == pair[1].start), "no gap: {ages:#?}");
-    // std_msgs/String has no header.
+    // std_msgs/String has no header, so its messages have no age.
     assert!(windows_of(&reader.metrics, "/listener:/chatter", "message_age").all(|age| age.count() == 0.0));
     let (_, (_, log)) = &processes[3];
     let is_error = |line: &String| ["[ERROR]", "[FATAL]", "panicked"].iter().any(|mark| line.contains(mark));
@@ -104,7 +104,7 @@ fn programs_publish_statistics_and_exit_with_0() {
     let _spinning = Spinning::start(executor);
     let scripts = PROGRAMS.map(|(name, arguments)| {
         let path = program(name);
-        // A process that a shell without job control starts with & ignores SIGINT.
+        // If a shell without job control starts a process with &, the process ignores SIGINT. It must still end.
         let script = r#""$0" "$@" > /dev/null 2>&1 & echo $!; wait $!; echo $?"#;
         let arguments = [&["-c", script, path.to_str().unwrap()], arguments].concat();
         let mut shell = test_support::command("sh", &arguments, domain);
@@ -137,7 +137,7 @@ fn statistics_go_on_in_a_long_callback_and_two_signals_end_it() {
 
     let started = Instant::now();
     listener.signal("INT");
-    // Signals within a second count as one.
+    // Signals within a second count as one signal.
     wait_for("end", || {
         listener.signal("TERM");
         listener.status().is_some()

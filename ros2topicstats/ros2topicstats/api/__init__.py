@@ -49,9 +49,9 @@ class Program:
             return 3
         sys.stdout.flush()
         sys.stderr.flush()
-        if os.name == "nt":  # after execv on Windows, the shell would not wait for the program
+        if os.name == "nt":  # on Windows, the shell would not wait after execv
             return subprocess.call([path, *arguments])
-        for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores these signals, and the program would inherit that
+        for name in ("SIGPIPE", "SIGXFSZ"):  # else the program would ignore them, like Python
             signal.signal(getattr(signal, name), signal.SIG_DFL)
         os.execv(path, [path, *arguments])
 

@@ -41,7 +41,7 @@ fn source(name: &str, topic: Option<&str>) -> Source {
     source
 }
 
-/// Returns a judge after three windows with this number of messages each.
+/// Returns the judge of a source's health after three windows with this number of messages each.
 fn judge(expectations: Expectations, messages: u64) -> Judge {
     let mut judge = Judge::new(expectations);
     for start in 0..3 {
@@ -63,7 +63,8 @@ fn values(status: &DiagnosticStatus) -> BTreeMap<&str, &str> {
     status.values.iter().map(|value| (value.key.as_str(), value.value.as_str())).collect()
 }
 
-/// The keys as other programs spell them. A comment names the file in which each program writes or reads the keys.
+/// The keys of the diagnostic status, spelled as other programs expect. A comment names the file in which the other
+/// program writes or reads the keys.
 const SPELLINGS: &[(&str, &str)] = &[
     // a key of this library: the source name as on /statistics
     ("measurement_source_name", "/r1/listener:/imu"),
@@ -74,7 +75,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("Actual frequency (Hz)", "41.000000"),
     ("Minimum acceptable frequency (Hz)", "90.000000"),
     ("Maximum acceptable frequency (Hz)", "110.000000"),
-    // the same file, TimeStampStatus::run: in seconds, and with a colon
+    // the same file, TimeStampStatus::run: the values are in seconds, and the keys end with a colon
     ("Earliest timestamp delay:", "0.002000"),
     ("Latest timestamp delay:", "0.040000"),
     ("Latest acceptable timestamp delay:", "0.050000"),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Properties that several targets check.
+//! Checks that several fuzz targets share.
 
 use topic_statistics_core::Summary;
 
 /// Returns whether a character controls a terminal or changes the order of text.
 ///
-/// These are the characters that the documentation of `Escaped` promises to escape. Its code escapes further ranges.
+/// The documentation of `Escaped` promises to escape these characters. Its code escapes further ranges.
 fn is_control(c: char) -> bool {
     let is_bidirectional = matches!(
         c,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads values from the bytes of a fuzzer.
+//! Converts the bytes of a fuzzer's input to values.
 //!
-//! Values are read one after the other. So a change of some bytes changes few values, and a seed can be written by
-//! hand. After the last byte, zeros are read.
+//! Values are read one after the other. So if the fuzzer changes some bytes, few values change, and a person can write
+//! a seed. After the last byte, all values are read from zeros.
 
-/// The remaining bytes.
+/// The bytes that are not read yet.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
@@ -66,7 +66,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Returns a number: any value, a value of a usual size, or a special value.
+    /// Returns a number: any value, a value of a usual magnitude, or a special value.
     pub fn f64(&mut self) -> f64 {
         match self.below(4) {
             0 => f64::from_bits(self.u64()),
@@ -79,7 +79,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Returns a text: up to 600 characters, some or all of them hostile, or a repeated text.
+    /// Returns a text of up to 600 characters: some or all of them are in [`HOSTILE`]; or a short text, repeated.
     pub fn text(&mut self) -> String {
         let form = self.u8();
         let length = match form % 8 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The fuzz targets of `cargo xtask fuzz`. Each is a function that takes any bytes and panics if a property does not
-//! hold.
+//! The fuzz targets of `cargo xtask fuzz`. A target is a function that takes any bytes and panics if a property of the
+//! tested code is violated.
 //!
 //! The programs in `fuzz_targets/` pass a target to libFuzzer. Built without cargo-fuzz, they run the target on files:
 //! `cargo run --bin condition -- FILE`.
@@ -28,7 +28,7 @@ pub use targets::{
     service_event::service_event,
 };
 
-/// Defines the program of a target: for libFuzzer if cargo-fuzz builds it, else for files.
+/// Defines the program of a target: for libFuzzer if cargo-fuzz builds the program, otherwise for files.
 #[macro_export]
 macro_rules! target {
     ($target:path) => {

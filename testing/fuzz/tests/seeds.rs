@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Runs every seed on a stable compiler, including inputs that once made a target fail.
+//! Runs every target on its seeds, with a stable compiler. Some seeds once made a target fail.
 
 use std::{fs, path::Path};
 

@@ -42,7 +42,7 @@ class Mallinfo(ctypes.Structure):
 
 libc = ctypes.CDLL(None)
 libc.mallinfo2.restype = Mallinfo
-# Functions of libcount_malloc, if it is preloaded.
+# This function exists if libcount_malloc is preloaded.
 allocations = getattr(libc, 'allocations_of_statistics', None)
 if allocations:
     allocations.restype = ctypes.c_ulonglong
@@ -89,7 +89,7 @@ def publish():
 
 
 def sum_up(metric):
-    # The average of a window of all other metrics is the count.
+    # 5 is the sample count of a window, and 1 is the average. For the last three metrics, the average is the count.
     data_type = {'message_age': 5, 'publish_duration_ms': 5, 'requests': 1, 'calls': 1, 'responses': 1}
     if data_type := data_type.get(metric.metrics_source):
         value = next(point.data for point in metric.statistics if point.data_type == data_type)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The judged process: it subscribes to every topic with statistics, and creates and drops a second group.
-//!
-//! The control is the same process without statistics, with the same number of nodes, publishers and subscriptions.
+//! The process under test: it subscribes to every topic with statistics, and creates and drops further subscriptions.
+//! The control is the same program without statistics, with equally many nodes, publishers and subscriptions.
 
 use std::{
     collections::BTreeMap,
@@ -27,15 +26,15 @@ use crate::{
 };
 
 pub const LISTENER: &str = "listener";
-/// The metrics: the default ones, and losses.
+/// The metrics that the listener measures: the default metrics, and losses.
 const METRICS: [Metric; 3] = [Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap];
 
-/// The messages that a subscription's callback has received, counted by the numbers that the senders write into them.
+/// The messages that a subscription's callback has received. The numbers in the messages show which are missing.
 #[derive(Clone, Default)]
 struct Tally {
     received: u64,
     late: u64,
-    /// The first and the last number of each sender.
+    /// For each sender, the first and the last number that was received.
     senders: BTreeMap<u64, [u64; 2]>,
 }
 
@@ -50,7 +49,7 @@ impl Tally {
         *last = number.max(*last);
     }
 
-    /// Returns messages received, lost, out of order, duplicates, and publishers, by the senders' numbers.
+    /// Returns the messages received, lost, out of order, duplicated, and the publishers, by the numbers in messages.
     fn totals(&self) -> [u64; 5] {
         let sent: u64 = self.senders.values().map(|[first, last]| last - first + 1).sum();
         [self.received, sent - self.received, self.late, 0, self.senders.len() as u64]
@@ -60,14 +59,14 @@ impl Tally {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Windows {
     pub windows: u64,
-    /// The number of windows that did not start at the stop of the previous window, or whose message count is not the
-    /// difference of the totals.
+    /// The number of windows that did not start at the stop of the previous window, or whose message count differs from
+    /// the increase of the totals.
     pub wrong: u64,
     /// The number of windows without ages: the clock was stepped, or messages were counted but not measured.
     pub without_ages: u64,
     /// Messages counted but not measured.
     pub unrecorded: u64,
-    /// The messages received, from the last window's totals.
+    /// The number of messages received so far, from the totals in the last window.
     pub received: u64,
     /// The stop of the last window, in nanoseconds since the epoch; 0 before the first window.
     pub stop: i64,
@@ -89,19 +88,19 @@ impl Windows {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
     pub name: String,
-    /// The figures of [`Tally::totals`].
+    /// The figures of [`Tally::totals`], which the callback has counted.
     pub truth: [u64; 5],
-    /// The library's totals, in the same order. `None` if unknown, and in the control.
+    /// The library's totals, in the same order. `None` in the control, and if the library does not know a total.
     pub counted: [Option<u64>; 5],
     pub windows: Windows,
-    /// The last message number of each incarnation of a talker.
+    /// For each incarnation of a talker, the number in the last received message.
     pub last: BTreeMap<u64, u64>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     pub rows: Vec<Row>,
-    /// The bytes of the heap in use.
+    /// The heap in use, in bytes.
     pub heap: u64,
 }
 
@@ -114,13 +113,13 @@ struct Member {
     windows: Arc<Mutex<Windows>>,
 }
 
-/// A node, its statistics, and its subscriptions. The subscriptions share a worker, so that no callback runs during a
-/// comparison.
+/// A node, its statistics, and its subscriptions. All subscriptions are on one worker, so that no callback runs while
+/// the totals are read.
 struct Group {
     members: Vec<Member>,
     worker: Worker<Tallies>,
     statistics: Option<NodeStatistics>,
-    /// In the control: the publishers that the library would create.
+    /// In the control only: the publishers that the library would create.
     _publishers: Vec<Publisher<MetricsMessage>>,
     _spinning: Spinning,
 }
@@ -166,7 +165,7 @@ impl Group {
         Ok(())
     }
 
-    /// Compares the subscriptions on the worker, between two callbacks.
+    /// Returns the figures of each subscription, as read by the worker between two callbacks.
     fn rows(&self) -> Result<Vec<Row>> {
         let members = self.members.clone();
         self.on_worker(move |all| members.iter().map(|member| member.row(&all[member.place])).collect())
@@ -226,7 +225,7 @@ pub fn run(plain: bool, window: Duration) -> Result<()> {
                 steady.members.truncate(TOPICS);
                 churned = None;
             }
-            // The queues can hold the messages of 100 ms, so some are lost in 300 ms.
+            // The queue of a subscription holds the messages of 100 ms, so this stall of 300 ms loses messages.
             "stall" => steady.on_worker(move |_| std::thread::sleep(Duration::from_millis(300)))?,
             "report" => report.rows = steady.rows()?,
             _ => bail!("The listener has no command {line:?}"),

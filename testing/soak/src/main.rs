@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask soak`: the library over real DDS for hours, with churn.
+//! `cargo xtask soak`: runs the library over real DDS for hours, while processes and entities come and go.
 //!
-//! The parent ([`run`](run::run)) starts talkers, a listener with statistics, the same listener without (the control),
-//! and two readers of `/statistics`. The parent makes the processes create and drop entities, kills and stops some of
-//! them, and judges their reports.
+//! The parent process ([`run`](run::run)) starts talkers, a listener with statistics, the same listener without
+//! statistics (the control), and two readers of `/statistics`. The parent makes these processes create and drop
+//! entities, kills and stops some of the processes, and checks their reports.
 
 mod listener;
 mod measured;

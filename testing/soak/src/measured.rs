@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The cycles of a run, the resource use of its processes, the check for growth, and a lock.
+//! The cycles of a run, the resources that its processes use, the check for growth, and a helper to lock a mutex.
 
 use std::{
     fs,
@@ -52,8 +52,8 @@ pub struct Options {
     pub window: u64,
 }
 
-/// The result of a cycle: the cells of the line, the process ids of the judged process and of the control, and the heap
-/// of the judged process minus the heap of the control, in kB.
+/// The result of a cycle: the cells of the printed line, the process ids of the process under test and of the control,
+/// and the heap of the process under test less the heap of the control, in kB.
 pub type Cycle = (Vec<(&'static str, String)>, [u32; 2], f64);
 
 impl Options {
@@ -61,10 +61,10 @@ impl Options {
         Duration::from_secs_f64(self.hours * 3600.0)
     }
 
-    /// Runs at least three cycles, and prints a line from time to time. Returns the duration.
+    /// Runs at least three cycles, and prints a line from time to time. Returns how long the run took.
     ///
-    /// Errors if, after the warm-up, the numbers of threads and descriptors change between cycles, or if the heap rises
-    /// by more than `highest` kB in a third of the run.
+    /// Errors if the numbers of threads and descriptors change between cycles after the warm-up, or if the heap,
+    /// compared with the control's, rises by more than `highest` kB from the second third of the run to the last third.
     pub fn run(
         &self,
         warm_up: usize,
@@ -109,8 +109,8 @@ impl Options {
     }
 }
 
-/// Errors if the difference to the control's heap rises by more than `highest` kB from the second third of the samples
-/// to the last third. The medians are compared. With too few samples there is no error.
+/// Errors if the samples rise by more than `highest` kB from the second third of the run to the last third. A sample is
+/// the heap less the control's heap. The medians of the thirds are compared. With too few samples, there is no error.
 fn check_growth(samples: &[f64], highest: f64) -> Result<()> {
     let third = samples.len() / 3;
     let [.., before, after] = [0, 1, 2].map(|part| {

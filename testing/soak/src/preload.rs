@@ -2,10 +2,10 @@
 
 //! `cargo xtask soak --scenario preload`: nodes in Python with the preloaded statistics, measured from outside.
 //!
-//! Two talkers, a node (the host) and the same node without statistics (the control) publish, subscribe, serve and call
-//! (`host.py`). In each cycle, host and control create and destroy a node with endpoints, and fork. In some cycles a
-//! talker is replaced. At the end of a cycle all processes pause. Then the sums over all windows must equal the
-//! processes' own counts, and the host must have received every message of the talkers.
+//! Two talkers, a node with statistics (the host) and the same node without statistics (the control) publish,
+//! subscribe, serve and call (`host.py`). In each cycle, host and control create and destroy a node with endpoints, and
+//! fork. In every third cycle, a talker is replaced. At the end of a cycle, all processes pause. Then the sums over all
+//! windows must equal the processes' own counts, and the host must have received all messages of the talkers.
 
 use std::{
     collections::BTreeMap,
@@ -25,23 +25,23 @@ use crate::{
     run::{ask, program, wait_for},
 };
 
-/// The talkers' topics. The host and the control subscribe to all.
+/// The topics of the talkers. The host and the control subscribe to both topics.
 const TOPICS: [&str; 2] = ["/soak_0", "/soak_1"];
-/// A talker is replaced in every third cycle. The talker is ended by SIGKILL and orderly in turns.
+/// A talker is replaced in every third cycle. Talkers are ended alternately by SIGKILL and by closing their input.
 const REPLACING: usize = 3;
 
 #[derive(Default, Deserialize)]
 struct Report {
     count: BTreeMap<String, u64>,
-    /// The number of messages by sender.
+    /// For each sender, the number of messages that the process has received.
     received: BTreeMap<String, u64>,
-    /// In the reader's report: the sums of the samples in all windows, by source and metric.
+    /// Only in the reader's report: the sum of the samples in all windows, by source and metric.
     sums: BTreeMap<String, u64>,
     /// The heap in use, in bytes.
     heap: u64,
-    /// The number of allocations that the statistics made on the executor's thread.
+    /// The number of allocations that the preloaded statistics have made on the executor's thread.
     allocations: u64,
-    /// The number of subscriptions to the topic that the process publishes.
+    /// The number of subscriptions to the topic on which the process publishes.
     subscriptions: u64,
 }
 
@@ -58,7 +58,7 @@ struct Talker {
 }
 
 impl Talker {
-    /// Returns the talker's sources and metrics, with the expected sums over their windows.
+    /// Returns the expected sums over all windows of the talker, by source and metric.
     fn sums(&self, own: &Report) -> [(String, u64); 3] {
         let Self { name, topic, .. } = self;
         [
@@ -71,7 +71,7 @@ impl Talker {
 
 struct Soak {
     domain: u32,
-    /// The file with the standard error of the processes with statistics.
+    /// The file to which all processes with statistics write their standard error.
     errors: PathBuf,
     _directory: TempDir,
     reader: Program,
@@ -79,9 +79,9 @@ struct Soak {
     control: Program,
     talkers: Vec<Talker>,
     next_incarnation: u64,
-    /// The expected sums over the windows of ended processes, by source and metric.
+    /// The expected sums over all windows of the processes that have ended, by source and metric.
     ended: BTreeMap<String, u64>,
-    /// The number of messages that an ended talker has sent.
+    /// For each talker that has ended, the number of messages that it has sent.
     sent: BTreeMap<String, u64>,
     killed: u64,
 }
@@ -126,7 +126,7 @@ impl Soak {
         Ok(soak)
     }
 
-    /// Starts a talker. Waits until its windows are read and its topic has both subscriptions.
+    /// Starts a talker. Waits until the reader has windows of it, and until its topic has both subscriptions.
     fn talker(&mut self, topic: &'static str) -> Result<Talker> {
         let name = format!("talker_{}", self.next_incarnation);
         self.next_incarnation += 1;
@@ -197,8 +197,9 @@ impl Soak {
         Ok((cells, [self.host.id(), self.control.id()], (host.heap as f64 - control.heap as f64) / 1e3))
     }
 
-    /// Returns the sums that differ from the processes' counts, as text. The text is empty when no message is under way
-    /// and the sums are right. The middleware may lose a response.
+    /// Returns the sums that differ from the processes' own counts, as text. The text is empty if all sums are right,
+    /// which is possible only when no message is under way. (Calls and responses are compared separately, because the
+    /// middleware may lose a response.)
     fn difference(&mut self) -> Result<String> {
         let (host, control) = (report(&mut self.host)?, report(&mut self.control)?);
         let (mut expected, mut sent) = (self.ended.clone(), self.sent.clone());
@@ -222,7 +223,7 @@ impl Soak {
         })
     }
 
-    /// Ends a talker, by SIGKILL or orderly in turns, and starts another one. All processes must pause.
+    /// Replaces a talker, which is ended by SIGKILL or by closing its input. All processes must pause.
     fn replace_a_talker(&mut self, number: usize) -> Result<()> {
         let place = number % TOPICS.len();
         let new = self.talker(TOPICS[place])?;
@@ -260,7 +261,7 @@ fn start(arguments: &[&str], domain: u32, errors: &Path, is_measured: bool) -> R
     Ok(command.spawn()?.into())
 }
 
-/// Errors if the library has written a line on standard error. Lines of rclpy are ignored.
+/// Errors if the library has written to standard error. Lines of rclpy are ignored.
 fn check(errors: &Path) -> Result<()> {
     let errors = std::fs::read_to_string(errors)?;
     ensure!(!errors.contains("topic_statistics"), "There are lines on standard error: {errors}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads `/statistics`, and checks that no window is missing.
+//! Reads `/statistics`, and checks that no window of the listener is missing.
 
 use std::{
     collections::BTreeMap,
@@ -20,11 +20,11 @@ const SAMPLE_COUNT: u8 = 5;
 
 #[derive(Default, Serialize, Deserialize)]
 pub struct Read {
-    /// The number of messages on `/statistics` with windows of the listener.
+    /// The number of messages on `/statistics` that have windows of the listener.
     pub messages: u64,
-    /// Windows that did not start at the stop of the previous window.
+    /// The windows of the listener that did not start at the stop of the previous window.
     pub missing: Vec<String>,
-    /// The sum of the sample counts of `message_age`, by source.
+    /// For each source, the sum of the sample counts of `message_age`.
     pub sums: BTreeMap<String, u64>,
     /// The latest stop of a window, in seconds since the epoch.
     pub last_stop: f64,

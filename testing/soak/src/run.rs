@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The parent: starts, stops and ends the processes, makes them create and drop entities, and judges their reports.
+//! The parent process: starts and ends the other processes, makes them create and drop entities, checks reports.
 
 use std::{
     collections::BTreeMap,
@@ -20,12 +20,12 @@ use crate::{
     talker::{PROCESSES, RATE, TOPICS},
 };
 
-/// Fast DDS sends a heartbeat every 3 s. A reader that is stopped at each heartbeat could not ask for missed messages.
+/// Fast DDS sends a heartbeat every 3 s. A reader that is stopped at each one could never request missed messages.
 const SHORTEST_CYCLE: Duration = Duration::from_secs(4);
-/// The depth of the history of `/statistics`. Fast DDS never frees the memory of messages that waited in the history.
+/// The depth of the history of `/statistics`. Fast DDS never frees the memory of messages that waited in it.
 const HISTORY: u64 = 2000;
-/// The largest rise of the heap beyond the control's in a third of the run, in kB. The tables of publishers grow by
-/// 282 kB when each topic has its 65th publisher. A leak of 256 bytes per window is 13 kB per second.
+/// The largest rise of the heap, less the control's heap, in a third of the run, in kB. The tables of publishers grow
+/// by 282 kB when each topic gets its 65th publisher. A leak of 256 bytes per window is 13 kB per second.
 const HIGHEST_RISE: f64 = 700.0;
 
 struct Soak {
@@ -33,17 +33,17 @@ struct Soak {
     window: u64,
     listener: Program,
     control: Program,
-    /// The first reader is never stopped. The second reader is stopped from time to time.
+    /// The first reader is never stopped. The second reader is stopped for some time in each cycle.
     readers: [Program; 2],
-    /// The talkers with their incarnations, in the order of the processes.
+    /// The talkers with their incarnations. The index is the number of the process.
     talkers: Vec<(u64, Program)>,
     next_incarnation: u64,
-    /// The topics and message counts of ended talkers, by incarnation.
+    /// For each incarnation of an ended talker, the topics and the numbers of messages that it published.
     published: BTreeMap<u64, Vec<(usize, u64)>>,
     killed: u64,
 }
 
-/// Returns the path of a program that was built together with this one.
+/// Returns the path of a program that was built into the same directory as this program.
 pub fn program(name: &str) -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     ensure!(path.is_file(), "{} is not built; `cargo xtask soak` builds it", path.display());
@@ -90,7 +90,7 @@ pub fn run(options: &Options) -> Result<()> {
         killed: 0,
     };
     soak.begin()?;
-    // The losses of a topic are known for up to 256 publishers.
+    // The library counts losses for up to 256 publishers of a topic, so talkers must not be replaced too often.
     let cycles = options.length().as_secs_f64() / cycle.as_secs_f64();
     let killing = (cycles / (PROCESSES * 100) as f64).ceil().max(3.0) as usize;
     let length = options.run(4, HIGHEST_RISE, |number| {
@@ -110,8 +110,8 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 impl Soak {
-    /// Waits until the readers have windows of every subscription, and then until messages are received on every topic.
-    /// First fills the history of `/statistics`, so that the history does not grow later when a reader is slow.
+    /// Fills the history of `/statistics`, so that the history does not grow later when a reader is slow. Waits until
+    /// both readers have windows of every subscription, and until messages are received on every topic.
     fn begin(&mut self) -> Result<()> {
         for program in [&mut self.listener, &mut self.control] {
             ask::<Report>(program, "report")?;
@@ -166,7 +166,7 @@ impl Soak {
         Ok(())
     }
 
-    /// Ends a talker, by SIGKILL or orderly in turns, and starts another one.
+    /// Starts a talker in place of another one, which is ended alternately by SIGKILL and on request.
     fn replace_a_talker(&mut self, number: usize) -> Result<()> {
         let process = number % PROCESSES;
         let new = self.talker(process)?;
@@ -181,7 +181,7 @@ impl Soak {
         Ok(())
     }
 
-    /// Compares the figures of all subscriptions. Returns them, and the control's heap.
+    /// Compares the figures of all subscriptions. Returns the figures, and the heap of the control.
     fn compare(&mut self) -> Result<(Report, u64)> {
         for (incarnation, talker) in &self.talkers {
             usage(talker.id()).with_context(|| format!("Talker {incarnation} has ended unexpectedly"))?;
@@ -195,7 +195,7 @@ impl Soak {
             .flat_map(|(incarnation, counts)| counts.iter().map(move |count| (incarnation, count)))
         {
             let Row { name, last, .. } = &report.rows[*index];
-            // A talker that was ended before its first message has no entry.
+            // A talker that ended before its first message is not in the report.
             let last = last.get(incarnation).unwrap_or(&0);
             ensure!(last == count, "{name}: {incarnation} has sent {count}; the last received is {last}");
         }
@@ -214,7 +214,7 @@ impl Soak {
         Ok((report, control.heap))
     }
 
-    /// Ends the talkers, waits for the last messages and windows, and compares everything.
+    /// Ends the talkers, waits for the last messages and windows, and compares all figures again.
     fn end(mut self, length: Duration) -> Result<()> {
         let mut talkers = std::mem::take(&mut self.talkers);
         talkers.iter_mut().for_each(|(_, talker)| talker.send("end"));
@@ -241,8 +241,8 @@ impl Soak {
     }
 }
 
-/// Errors if a subscription's figures differ from the senders' numbers. Losses and similar figures are unknown before
-/// the first message, and after messages that were counted but not measured.
+/// Errors if a subscription's figures differ from the numbers in the messages. The library does not know losses and
+/// similar figures before the first message, and after messages that it counted but did not measure.
 fn check(report: &Report) -> Result<()> {
     let differs = |row: &&Row| {
         let [received, lost, ..] = row.counted;

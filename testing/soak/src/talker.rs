@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A process with some of the publishers.
+//! A talker process, with the publishers of ten topics.
 
 use std::{
     sync::{
@@ -24,7 +24,7 @@ pub fn topic(index: usize) -> String {
     format!("soak_{index}")
 }
 
-/// Returns a flag that is set at the first line or the end of standard input, and the thread that reads to the end.
+/// Returns a flag that is set at the first line or the end of standard input. Also returns the reading thread.
 pub fn until_line() -> (Arc<AtomicBool>, JoinHandle<()>) {
     let is_over = Arc::new(AtomicBool::new(false));
     let over = Arc::clone(&is_over);
@@ -37,8 +37,8 @@ pub fn until_line() -> (Arc<AtomicBool>, JoinHandle<()>) {
     (is_over, std::thread::spawn(read))
 }
 
-/// Publishes until the first line or the end of standard input. Then prints the topics and the number of messages
-/// published on each.
+/// Publishes until the first line of standard input or its end. Then prints the topics, and the number of messages
+/// published on each topic.
 pub fn run(process: usize, incarnation: u64) -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let nodes: Vec<Node> = (0..4)
@@ -68,7 +68,7 @@ pub fn run(process: usize, incarnation: u64) -> Result<()> {
             *published += 1;
         }
     }
-    // Leaves time to repeat a reader's missed messages twice: Fast DDS requests them every 3 s.
+    // In this time, a reader can request missed messages twice, because Fast DDS sends a heartbeat every 3 s.
     std::thread::sleep(Duration::from_secs(7));
     let counts: Vec<(usize, u64)> = publishers.iter().map(|(index, _, count)| (*index, *count)).collect();
     println!("{}", serde_json::to_string(&counts)?);

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-/// Runs a soak test, which must pass. Returns the words of its lines.
+/// Runs a soak test, and asserts that it passes. Returns the words of the printed lines.
 fn passes(arguments: &str) -> Vec<Vec<String>> {
     let mut soak = Command::new(env!("CARGO_BIN_EXE_soak"));
     let output = soak.args(arguments.split(' ')).output().expect("the soak test cannot be started");
@@ -13,15 +13,15 @@ fn passes(arguments: &str) -> Vec<Vec<String>> {
     printed.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
 }
 
-/// Returns the number after a word in the last line but one.
+/// Returns the number after the word `heading` in the last line but one.
 fn last(lines: &[Vec<String>], heading: &str) -> u64 {
     let line = &lines[lines.len() - 2];
     line[1 + line.iter().position(|word| word == heading).unwrap()].parse().unwrap()
 }
 
 /// A reader is stopped for 2 s. It requests missed messages at the next heartbeat of Fast DDS, at most 3 s later. The
-/// history of 2000 messages must hold the windows of these 5 s: 51 subscriptions have short windows, 306 messages per
-/// second.
+/// history of 2000 messages must hold the windows of these 5 s. With 51 subscriptions and short windows, these are 306
+/// messages per second.
 #[test]
 fn churn() {
     let lines = passes("run --hours 0.0135 --interval 5 --cycle 4 --window 500");
@@ -32,7 +32,7 @@ fn churn() {
 
 #[test]
 fn preloaded_nodes() {
-    // Build the launcher and the library beside it.
+    // Builds the launcher `topic_statistics`, and the library beside it.
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.args(["build", "--quiet", "--package", "topic_statistics_preload"]);
     let project = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -45,7 +45,7 @@ fn preloaded_nodes() {
 #[test]
 fn a_day_of_the_robot() {
     let _programs = ["topic_monitor", "exporter"].map(test_support::program);
-    // The images are small because other tests run at the same time.
+    // The images are smaller than usual, because other tests run at the same time.
     let lines = passes("robot --minutes 0.8 --image 100000");
     for report in ["process", "/statistics", "/diagnostics", "/metrics", "topic_monitor"] {
         let row = lines.iter().find(|line| line.iter().rev().nth(3).is_some_and(|word| word == report));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shifts the clocks of a process. It is preloaded into the process (LD_PRELOAD). A test changes the shift while the
- * process runs.
+/* Shifts the clocks of a process. This library is preloaded into the process (LD_PRELOAD). A test changes the shift
+ * while the process runs.
  *
- * CLOCK_SHIFT names a file of two int64 in the machine's byte order. The file is mapped shared. So every process that
- * maps the file sees a change at once, without a system call:
+ * CLOCK_SHIFT is the path of a file of two int64 in the machine's byte order. The file is mapped shared, so every
+ * process that maps the file sees a change at once, without a system call:
  *
  *   [0]  nanoseconds that are added to CLOCK_REALTIME and related clocks: a step of the system clock
  *   [1]  nanoseconds that are added to CLOCK_BOOTTIME: together with the same value in [0], a suspend
  *
- * A wait until a time of a shifted clock ends as on a machine whose clock was shifted before the wait. This
- * also applies to the futexes of Rust's std, which are system calls by libc's function syscall().
+ * A wait until a time of a shifted clock ends as on a machine whose clock was shifted before the wait. This also
+ * applies to the futexes of Rust's std, which are system calls through libc's function syscall().
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -43,7 +43,7 @@ __attribute__((constructor)) static void map_shift(void)
     close(file);
 }
 
-/* The next function of this name, in the libraries after this one. */
+/* Declares the original function of this name, which is in a library after this one. */
 #define NEXT(name)                                                                                                     \
     static __typeof__(name) *next;                                                                                     \
     if (!next)                                                                                                         \
@@ -62,7 +62,7 @@ static void add(struct timespec *time, int64_t nanoseconds)
     time->tv_nsec = (sum % SECOND + SECOND) % SECOND;
 }
 
-/* Returns the nanoseconds that are added to a clock at present. */
+/* Returns the present shift of a clock: the nanoseconds that are added to its time. */
 static int64_t shift_of(clockid_t clock)
 {
     switch (clock) {
@@ -110,7 +110,7 @@ int timespec_get(struct timespec *time, int base)
     return base == TIME_UTC && !clock_gettime(CLOCK_REALTIME, time) ? base : 0;
 }
 
-/* Returns the time of the kernel's clock at a deadline of a shifted clock. */
+/* Converts a deadline on a shifted clock to the time of the kernel's clock at this moment. */
 static struct timespec unshifted(clockid_t clock, const struct timespec *deadline)
 {
     struct timespec kernels = *deadline;
@@ -118,8 +118,8 @@ static struct timespec unshifted(clockid_t clock, const struct timespec *deadlin
     return kernels;
 }
 
-/* Returns the clock of a deadline. The clock of a condition variable cannot be read, but the deadline shows the clock:
- * a time of CLOCK_MONOTONIC is far below the system time of 2001. */
+/* Returns the clock of a deadline. The clock of a condition variable cannot be read, but the size of the deadline shows
+ * the clock: times of CLOCK_MONOTONIC are far below the system time of 2001. */
 static clockid_t clock_of(const struct timespec *deadline)
 {
     return deadline->tv_sec > 1000000000 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
@@ -169,7 +169,7 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, str
     return next(clock, flags, &kernels, rest);
 }
 
-/* No system call has more than these arguments. */
+/* All possible arguments are passed on, because no system call has more. */
 long syscall(long number, ...)
 {
     NEXT(syscall);
@@ -180,7 +180,7 @@ long syscall(long number, ...)
         arguments[index] = va_arg(list, long);
     va_end(list);
     struct timespec kernels;
-    /* The argument of FUTEX_WAIT is the length of the wait, the argument of FUTEX_WAIT_BITSET its end. */
+    /* FUTEX_WAIT gets the length of the wait, which needs no shift. FUTEX_WAIT_BITSET gets the end of the wait. */
     if (number == SYS_futex && (arguments[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET && arguments[3]) {
         clockid_t clock = arguments[1] & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC;
         kernels = unshifted(clock, (const struct timespec *)arguments[3]);

@@ -111,7 +111,7 @@ def send_goal(by, order):
     result = goal.get_result_async()
     canceling = len(wait(goal.cancel_goal_async()).goals_canceling) if order > 100 else None
     result = wait(result)
-    # Two threads may deliver feedback in a wrong order, so it is sorted.
+    # Two threads may deliver feedback in the wrong order, so the feedback is sorted.
     return canceling, result.status, list(result.result.sequence), sorted(feedback, key=len)
 
 
@@ -158,6 +158,6 @@ threading.Thread(target=read_commands, daemon=True).start()
 try:
     executor.spin()
 except (ExternalShutdownException, RCLError):
-    # Another thread may shut down while this one starts to wait.
+    # Another thread may shut down rclpy at the moment when this thread starts to wait.
     if rclpy.ok():
         raise

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counts the allocations of a process, for each thread. It is preloaded into the process (LD_PRELOAD). It also stores
- * the count of a thread at each message that the thread takes, and counts the allocations of the preloaded statistics
- * (libtopic_statistics_preload.so) separately.
+/* Counts the allocations of each thread of a process. This library is preloaded into the process (LD_PRELOAD). It also
+ * stores the count of a thread before each message that the thread takes, and counts the allocations of the preloaded
+ * statistics (libtopic_statistics_preload.so) separately.
  *
- * The allocations of Rust, C and C++ are counted. The original functions are called by libc's internal names, so no
- * lookup by dlsym, which would allocate, is needed.
+ * The allocations of Rust, C and C++ are counted. The original functions are called by libc's internal names, because a
+ * lookup by dlsym would itself allocate.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,20 +25,20 @@ void *__libc_calloc(size_t number, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
-/* All threads that have allocated, including ended ones. */
+/* All threads that have allocated something, including threads that have ended. */
 static struct thread {
     _Atomic pid_t id;
     _Atomic unsigned long long allocations, of_statistics;
-    /* The number of messages taken, and the allocations before each of the last messages. */
+    /* The number of messages that the thread took, and its count before each of the last messages. */
     _Atomic unsigned long long taken;
     _Atomic unsigned long long at[MESSAGES];
 } threads[THREADS];
 static _Atomic unsigned used;
 
-/* Initial-exec memory exists from the start of a thread, so an access allocates nothing. The library is loaded first. */
+/* With initial-exec, this memory exists from the start of a thread, so an access allocates nothing. */
 static _Thread_local struct thread *this_thread __attribute__((tls_model("initial-exec")));
 
-/* The address range of the preloaded statistics' code. */
+/* The addresses between which the code of the preloaded statistics lies. */
 static uintptr_t statistics_start, statistics_end;
 
 static int find_statistics(struct dl_phdr_info *info, size_t size, void *unused)
@@ -99,7 +99,7 @@ unsigned long long messages_taken(pid_t id)
     return thread ? thread->taken : 0;
 }
 
-/* Returns the number of allocations of a thread before it took a message, which is one of its last MESSAGES. */
+/* Returns the allocations of a thread before it took this message. Only the last MESSAGES are known. */
 unsigned long long allocations_before(pid_t id, unsigned long long message)
 {
     struct thread *thread = find(id);
@@ -112,7 +112,7 @@ int rcl_take(const void *subscription, void *message, void *info, void *allocati
     static int (*next)(const void *, void *, void *, void *);
     if (!next) {
         void *found = dlsym(RTLD_NEXT, "rcl_take");
-        if (!found) /* Python opens its libraries with RTLD_LOCAL */
+        if (!found) /* Python opens librcl with RTLD_LOCAL, so RTLD_NEXT does not find it. */
             found = dlsym(dlopen("librcl.so", RTLD_LAZY | RTLD_NOLOAD), "rcl_take");
         next = (int (*)(const void *, void *, void *, void *))found;
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A node on rcl with C++ messages, as in rclcpp: publishes `sensor_msgs/Imu` on `imu` and takes it again. 10 ms later, it
- * reports a callback of 10 ms by rclcpp's tracepoints. It also calls its own service `set_camera_info`, which responds
- * after 10 ms. Service and client have service introspection.
+/* A node on rcl with C++ messages, as in rclcpp. It publishes `sensor_msgs/Imu` on `imu` and takes each message again.
+ * 10 ms after each take, it reports a callback of 10 ms by rclcpp's tracepoints. It also calls its own service
+ * `set_camera_info`, which responds after 10 ms. The service and the client have service introspection.
  *
- * Each line of its standard input has two numbers: of messages to publish, whose stamps are 250 ms old, and of calls.
- * The answer is the number of messages taken and the number of right responses. The program ends when its input ends.
+ * Each line of standard input has two numbers: how many messages to publish, with stamps 250 ms old, and how many calls
+ * to make. The answer is the number of messages taken and of right responses. The program ends when its input ends.
  */
 #include <chrono>
 #include <iostream>
@@ -55,7 +55,7 @@ template <class Condition> static bool wait_for(Condition condition)
     return true;
 }
 
-/* Calls the service and serves the call. Returns whether the response is the service's. */
+/* Calls the service, and serves the call. Returns whether the client gets the service's response. */
 static bool call(const rcl_client_t &client, const rcl_service_t &service)
 {
     SetCameraInfo::Request request, taken;
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     rcl_subscription_t subscription = rcl_get_zero_initialized_subscription();
     rcl_subscription_options_t subscription_options = rcl_subscription_get_default_options();
     check(rcl_subscription_init(&subscription, &node, type, "imu", &subscription_options), "rcl_subscription_init");
-    const char callback = 0; // only its address is used
+    const char callback = 0; // identifies the callback by its address
     TRACETOOLS_TRACEPOINT(rclcpp_subscription_callback_added, &subscription, &callback);
     rcl_publisher_t publisher = rcl_get_zero_initialized_publisher();
     rcl_publisher_options_t publisher_options = rcl_publisher_get_default_options();
@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     rcl_client_t client = rcl_get_zero_initialized_client();
     rcl_client_options_t client_options = rcl_client_get_default_options();
     check(rcl_client_init(&client, &node, service_type, "set_camera_info", &client_options), "rcl_client_init");
-    // As rclcpp's `configure_introspection`.
+    // Does the same as rclcpp's `configure_introspection`.
     rcl_clock_t clock;
     rcl_allocator_t allocator = rcl_get_default_allocator();
     check(rcl_ros_clock_init(&clock, &allocator), "rcl_ros_clock_init");
@@ -128,7 +128,7 @@ int main(int argc, char **argv)
         int taken = 0;
         for (int left = std::stoi(line); left > 0; left--) {
             Imu message;
-            // Too long for std::string's internal buffer.
+            // This text is too long for std::string's internal buffer, so the string uses the heap.
             message.header.frame_id = "a_frame_whose_name_is_long_enough";
             auto stamp = duration_cast<nanoseconds>((system_clock::now() - milliseconds(250)).time_since_epoch());
             message.header.stamp.sec = duration_cast<seconds>(stamp).count();

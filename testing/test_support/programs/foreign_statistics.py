@@ -22,7 +22,7 @@ HOSTILE = 'x\x1b]0;PWNED\x07\x1b[2J\n/imu 1 100.0\x7f\x9b\u202e'
 MARKUP = '"\'></style></title><script>alert(1)</script><img src=x onerror=alert(2)>&lt;'
 FIGURES = [0.0, -1.0, 1e300, -1e300, float('inf'), float('-inf'), float('nan'), 1e-320, 1.8e19]
 
-rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # the node never spins
+rclpy.init(signal_handler_options=SignalHandlerOptions.NO)  # no handlers: the node never spins
 node = rclpy.create_node('foreign')
 publisher = node.create_publisher(MetricsMessage, '/statistics', QoSProfile(depth=2000))
 distributions = node.create_publisher(MetricsDistribution, '/statistics/distribution', QoSProfile(depth=2000))

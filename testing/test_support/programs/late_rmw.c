@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loads the middleware that the variable LATE_RMW names at the first call, as librmw_implementation does, and forwards
- * all calls to this middleware, also the calls of the tests' own functions in null_rmw.c.
+/* At the first call, loads the middleware that the environment variable LATE_RMW names, as librmw_implementation does.
+ * Forwards all calls to this middleware, including calls of the functions for tests in null_rmw.c.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static void *find(const char *name)
     return function;
 }
 
-/* Arguments that are integers or pointers, at most six, are passed on as they are. */
+/* All arguments are integers or pointers, and there are at most six, so they can be passed on as longs. */
 typedef long function(long, long, long, long, long, long);
 #define FORWARD(name)                                                                                                  \
     long name(long a, long b, long c, long d, long e, long f)                                                          \

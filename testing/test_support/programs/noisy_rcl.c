@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A middleware that logs to standard output, like Zenoh: when the context is created, and every 10 ms from a separate
- * thread. It is preloaded into the process (LD_PRELOAD).
+/* Simulates a middleware that logs to standard output, like Zenoh: when the context is created, and every 10 ms from a
+ * separate thread. This library is preloaded into the process (LD_PRELOAD).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

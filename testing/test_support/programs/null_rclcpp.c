@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls rmw, rcl and tracetools as rclcpp does, in the same order (read in rclcpp 28.1 and 29.3): subscriptions and publishers
- * with and without intra-process communication, executors that wait and rclcpp's EventsExecutor, which does not.
+/* Calls rmw, rcl and tracetools in the same order as rclcpp 28.1 and 29.3 do, for subscriptions and publishers with and
+ * without intra-process communication, and for executors that call rmw_wait and the EventsExecutor, which does not.
  */
 #include "null_rmw.c"
 #include <pthread.h>
 
-/* Tracing is off. */
+/* The tracepoints of tracetools. They do nothing, as with tracing switched off. */
 void ros_trace_rcl_subscription_init(const void *subscription, const void *node, const void *rmw_subscription,
                                      const char *topic, size_t depth)
 {
@@ -66,7 +66,7 @@ static void register_callback(const void *callback)
         ros_trace_do_rclcpp_callback_register(callback, "Node::on_message(Imu const&)");
 }
 
-/* A timer of rcl and of rclcpp. */
+/* One struct stands for the timer of rcl and the timer of rclcpp. */
 struct timer {
     int64_t period, expected, actual;
     int clock;
@@ -98,7 +98,7 @@ int rcl_timer_fini(struct timer *timer)
     return 0;
 }
 
-/* Here a publisher and a node of rcl are those of rmw. */
+/* In this program, rcl's publisher and node are the same objects as rmw's. */
 const struct endpoint *rcl_publisher_get_rmw_handle(const void *publisher)
 {
     return publisher;
@@ -128,15 +128,15 @@ struct subscription {
     struct endpoint *rmw;
     /* Only the addresses of these variables are used. */
     char rclcpp, callback, intra_process, intra_process_callback, ring, ipb;
-    /* The number of places in the ring buffer. */
+    /* `capacity` is the number of places in the ring buffer. */
     uint64_t capacity, write, read, size;
 };
 
 static uint64_t qos[16];
 static char message[4096];
 
-/* `callbacks` is the number of callbacks: 0 for an action client, 2 with intra-process communication. `durability` is
- * rmw's: 2 is volatile. */
+/* `callbacks` is the number of callbacks of the subscription: 0 for an action client, 2 with intra-process
+ * communication. `durability` has rmw's value: 2 is volatile. */
 struct subscription *create_subscription(const void *type, const char *topic, int callbacks, bool is_filtered, int durability)
 {
     struct options options = {.filter = is_filtered ? "" : NULL};
@@ -191,7 +191,7 @@ void filter(struct subscription *subscription, bool is_filtered)
     rmw_subscription_set_content_filter(subscription->rmw, is_filtered ? "" : NULL);
 }
 
-/* Takes a message of a publisher, with this number unless it is 0. */
+/* Takes a message of the publisher `of`. If `number` is not 0, it is the number of the message. */
 static void take(const struct subscription *subscription, const struct endpoint *of, unsigned long number)
 {
     static _Thread_local struct info info;
@@ -205,7 +205,7 @@ static void take(const struct subscription *subscription, const struct endpoint 
     rmw_take_with_info(subscription->rmw, message, &taken, &info, NULL);
 }
 
-/* Takes a message and runs its callback. */
+/* Takes the message with this number, and runs the callback of the subscription. */
 void take_number(const struct subscription *subscription, unsigned long number)
 {
     take(subscription, NULL, number);
@@ -250,7 +250,7 @@ static void sleep_ms(long milliseconds)
         usleep(milliseconds * 1000);
 }
 
-/* Creates a timer. `clock` is rcl's: 3 is the steady clock. */
+/* Creates a timer. `clock` has rcl's value for the type of a clock: 3 is the steady clock. */
 struct timer *create_timer(long period, int clock)
 {
     struct timer *created = calloc(1, sizeof *created);
@@ -268,8 +268,8 @@ void destroy_timer(struct timer *timer)
     free(timer);
 }
 
-/* Calls a timer late by that many nanoseconds. Its callback starts `before` ms after rcl's call, on the same thread or
- * on another thread, and lasts `during` ms. */
+/* Calls a timer `late` nanoseconds too late. The callback starts `before` ms after rcl's call of the timer, on the same
+ * thread or on another one, and lasts `during` ms. */
 void fire(struct timer *timer, long late, long before, long during, bool is_other_thread)
 {
     struct timer_call info;
@@ -287,7 +287,7 @@ void fire(struct timer *timer, long late, long before, long during, bool is_othe
     ros_trace_callback_end(&timer->callback);
 }
 
-/* Takes a message. After `before` ms its callback starts and lasts `during` ms. If `during` is negative, no callback
+/* Takes a message. Its callback starts `before` ms later, and lasts `during` ms. If `during` is negative, no callback
  * starts. */
 void receive(const struct subscription *subscription, long before, long during)
 {
@@ -300,8 +300,8 @@ void receive(const struct subscription *subscription, long before, long during)
     ros_trace_callback_end(&subscription->callback);
 }
 
-/* Executes actions, one letter each. `own` publishes what `from` receives, by intra-process communication from the first
- * `I` on. Callbacks publish on `out`. */
+/* Executes the actions in `steps`, one letter each. `own` publishes the messages that `from` receives. From the first
+ * `I` on, `own` uses intra-process communication. Callbacks publish on `out`. */
 void does(const char *steps, struct subscription *from, const struct subscription *other,
           const struct subscription *feedback, const struct endpoint *own, const struct endpoint *out)
 {
@@ -368,9 +368,9 @@ void does(const char *steps, struct subscription *from, const struct subscriptio
     }
 }
 
-/* Creates a subscription with intra-process communication, its publisher and a timer. Returns the nanoseconds of a take
- * with its callback, of a callback without a message, of a message within the process (publication, buffer and callback)
- * and of a timer's call and callback, and the allocations of this thread while they ran (with libcount_malloc). */
+/* Creates a subscription with intra-process communication, its publisher and a timer. Measures in nanoseconds: a take
+ * with its callback, a callback without a message, a message within the process (publication, buffer and callback), and
+ * a call of the timer with its callback. Also counts this thread's allocations meanwhile (with libcount_malloc). */
 void measure_callbacks(const void *type, long count, double *nanoseconds, unsigned long long *allocated)
 {
     unsigned long long (*allocations)(pid_t) = (unsigned long long (*)(pid_t))dlsym(RTLD_DEFAULT, "allocations");
@@ -379,7 +379,7 @@ void measure_callbacks(const void *type, long count, double *nanoseconds, unsign
     struct endpoint *own = create_publisher(type, OWN "measured");
     struct timer *timer = create_timer(10000000, 3);
     unsigned long long before = 0;
-    for (int round = 0; round < 2; round++) { /* the first one is a warm-up */
+    for (int round = 0; round < 2; round++) { /* the first round is a warm-up */
         long n = round ? count : 1;
         before = allocations ? allocations(thread) : 0;
         MEASURE(nanoseconds[0], n, receive(from, 0, 0));

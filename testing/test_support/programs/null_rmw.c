@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A middleware that does nothing: each take delivers a message at once, and published messages are dropped. So only the
- * layers above rmw take time. Calls go through the PLT, like rcl's. See rmw/rmw.h.
+ * layers above rmw take time. This library calls its own functions through the PLT, as rcl does. See rmw/rmw.h.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -50,12 +50,12 @@ struct service_info {
 };
 
 static const char *identifier = "rmw_fastrtps_cpp";
-/* The middleware's report with a message. */
+/* The timestamps and the number that the middleware reports with each message. */
 static int64_t source = 1700000000000000005, received = 1700000000000000005;
 static uint64_t number_of_each = 1;
 static bool has_numbers = true;
 static struct endpoint subscription, publisher, statistics, service, client;
-/* Endpoints whose names have this prefix are on the heap, so that there can be many of them. */
+/* Endpoints whose names have this prefix are allocated on the heap, so that a test can create many of them. */
 #define OWN "/own_"
 static int context;
 static struct node node = {0, 0, "measured", "/", &context};
@@ -83,7 +83,7 @@ DESTROYS(rmw_destroy_publisher);
 DESTROYS(rmw_destroy_service);
 DESTROYS(rmw_destroy_client);
 
-/* A real middleware ends with its process, and a later publication would crash. */
+/* Simulates the end of a real middleware at the exit of the process. A later publication aborts the process. */
 __attribute__((destructor)) static void end(void)
 {
     const char *microseconds = getenv("MICROSECONDS_AT_EXIT");
@@ -91,7 +91,7 @@ __attribute__((destructor)) static void end(void)
     usleep(microseconds ? atoi(microseconds) : 100000);
 }
 
-/* rmw_subscription_options_t, and what follows the topic in rmw_subscription_t. */
+/* The layout of rmw_subscription_options_t, and of the fields that follow the topic in rmw_subscription_t. */
 struct options {
     void *payload;
     bool ignores_local;
@@ -126,7 +126,7 @@ struct endpoint *rmw_create_publisher(const struct node *of, const void *type, c
     return new_endpoint(strcmp(topic, "/statistics") ? &publisher : &statistics, topic);
 }
 
-/* The GID is the address. */
+/* The GID of a publisher contains the publisher's address. */
 int rmw_get_gid_for_publisher(const struct endpoint *of, struct gid *gid)
 {
     gid->identifier = identifier;
@@ -183,7 +183,7 @@ static void wait_for_messages(void)
     rmw_wait(NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 }
 
-/* A statistics_msgs/MetricsMessage. */
+/* The C layout of a statistics_msgs/MetricsMessage. */
 struct metrics {
     struct {
         const char *data;
@@ -196,14 +196,14 @@ struct metrics {
     } *points;
 };
 
-/* Called with each metric of a window: source, name, average and sample count. */
+/* A function that is called for each metric of a window, with the source, name, average and sample count. */
 void (*on_statistics)(const char *, const char *, double, double);
 
-/* The starts of the last published windows of the client and the service that live until the process ends, in ns
-   since the epoch. */
+/* When the last published window of the client and of the service started, in ns since the epoch. This client and this
+   service live until the process ends. */
 static _Atomic long client_started, service_started;
 
-/* Returns the earlier one of the two starts. All windows before this time were published. */
+/* Returns the earlier one of these two times. All windows before it were published. */
 long last_window_start(void)
 {
     long client = client_started, service = service_started;
@@ -233,7 +233,7 @@ int rmw_publish(const struct endpoint *of, const void *message, void *allocation
     return 0;
 }
 
-/* The number of a thread's last request, and whether its response is taken before the sending function returns. */
+/* The number of this thread's last request; and whether a response is taken before the sending function returns. */
 static _Thread_local int64_t sent;
 static bool are_early;
 
@@ -274,21 +274,21 @@ int rmw_send_response(const struct endpoint *of, struct request *request, void *
     return 0;
 }
 
-/* Creates a publisher of that type. */
+/* Creates a publisher of this type. */
 struct endpoint *create(const void *type)
 {
     uint64_t qos[16] = {0}, options[8] = {0};
     return rmw_create_publisher(&node, type, "/imu", qos, options);
 }
 
-/* Publishes that many messages. */
+/* Publishes this number of messages. */
 void publish(const struct endpoint *by, long count)
 {
     for (long i = 0; i < count; i++)
         rmw_publish(by, "", NULL);
 }
 
-/* Behaves like a middleware with this name and these timestamps. Each message has this number, unless it is 0. */
+/* Behaves like the middleware of this name, with these timestamps. If `number` is not 0, each message has it. */
 void play(const char *name, long of_source, long of_received, unsigned long number)
 {
     identifier = name;
@@ -305,8 +305,8 @@ static double now(void)
     return time.tv_sec * 1e9 + time.tv_nsec;
 }
 
-/* Runs code `count` times, in batches of 1000. The result is the time of one run in nanoseconds, from the fastest
- * batch, so that other processes of a busy machine have no effect. */
+/* Runs code `count` times, in batches of 1000. The result is the time of one run in nanoseconds. The result is from the
+ * fastest batch, so that other processes on a busy machine have no effect. */
 #define MEASURE(nanoseconds, count, code)                                    \
     do {                                                                     \
         nanoseconds = 1e18;                                                  \
@@ -320,8 +320,8 @@ static double now(void)
         }                                                                    \
     } while (0)
 
-/* Creates a subscription and a publisher of that type, then takes and publishes `count` messages. Returns the nanoseconds
- * of a take and of a publication, and the allocations of this thread while it did so (with libcount_malloc). */
+/* Creates a subscription and a publisher of this type, then takes and publishes `count` messages. Measures a take and a
+ * publication in nanoseconds, and counts this thread's allocations meanwhile (with libcount_malloc). */
 void measure(const void *type, long count, double *take, double *publish, unsigned long long *allocated)
 {
     unsigned long long (*allocations)(pid_t) = (unsigned long long (*)(pid_t))dlsym(RTLD_DEFAULT, "allocations");
@@ -332,14 +332,15 @@ void measure(const void *type, long count, double *take, double *publish, unsign
     bool taken;
     struct endpoint *from = rmw_create_subscription(&node, type, "/imu", qos, options);
     struct endpoint *to = create(type);
-    /* A warm-up: functions are found at their first call, and the hop is created at the end of a window of 1 s. */
+    /* A warm-up: functions are looked up at their first call, and the preloaded library creates the hop from the
+     * subscription to the publisher at the end of a window of 1 s. */
     wait_for_messages();
     rmw_take_with_info(from, message, &taken, &info, NULL);
     rmw_publish(to, message, NULL);
     usleep(1200000);
     unsigned long long before = allocations ? allocations(thread) : 0;
     MEASURE(*take, count, rmw_take_with_info(from, message, &taken, &info, NULL));
-    /* All publications happen in the callback of one message. */
+    /* All publications count as made in the callback of this message, because nothing else is taken. */
     wait_for_messages();
     rmw_take_with_info(from, message, &taken, &info, NULL);
     MEASURE(*publish, count, rmw_publish(to, message, NULL));
@@ -357,8 +358,8 @@ void create_services(void)
     rmw_create_service(&node, NULL, "/plan", qos);
 }
 
-/* Sends that many requests, and takes their responses: at once (0), before the sending function returns (1), or never
- * (2). */
+/* Sends `count` requests. `when` says when their responses are taken: at once (0), before the sending function returns
+ * (1), or never (2). */
 void call(long count, int when)
 {
     struct service_info info = {0};
@@ -373,7 +374,7 @@ void call(long count, int when)
     are_early = false;
 }
 
-/* Takes that many requests, and responds to each at once or never. */
+/* Takes `count` requests. Responds to each request at once, or never. */
 void serve(long count, bool responds)
 {
     struct service_info info = {0};
@@ -385,7 +386,7 @@ void serve(long count, bool responds)
     }
 }
 
-/* Returns the nanoseconds of a call and of a request with its response, and the allocations of all (with
+/* Measures in nanoseconds a call, and a request with its response. Counts the allocations of all of them (with
  * libcount_malloc). */
 void measure_services(long count, double *of_call, double *of_request, unsigned long long *allocated)
 {
@@ -399,7 +400,7 @@ void measure_services(long count, double *of_call, double *of_request, unsigned 
     *allocated = (allocations ? allocations(thread) : 0) - before;
 }
 
-/* Creates and destroys that many endpoints of each kind, one after the other. Each endpoint has a different name. */
+/* Creates and destroys `count` endpoints of each kind, one after the other. Each endpoint has a different name. */
 void come_and_go(const void *type, long count)
 {
     uint64_t qos[16] = {0}, options[8] = {0};
@@ -413,7 +414,7 @@ void come_and_go(const void *type, long count)
     }
 }
 
-/* Creates that many subscriptions. Returns the bytes of the heap for each subscription. */
+/* Creates `count` subscriptions. Returns how many bytes of the heap each of them takes. */
 double subscription_bytes(const void *type, long count)
 {
     uint64_t qos[16] = {0}, options[8] = {0};
@@ -443,7 +444,7 @@ void take_one(void)
     rmw_take_with_info(&subscription, message, &taken, &info, NULL);
 }
 
-/* Takes and publishes, calls and serves. */
+/* Uses all endpoints: takes, publishes, calls and serves. */
 void use_all(void)
 {
     wait_for_messages();

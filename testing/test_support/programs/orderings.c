@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A host of the middleware that does nothing (null_rmw.c). It executes its argument, one letter per action, and ends.
- * Prints the letters. MIDDLEWARE is the library that the program opens. The program may also be linked to this library.
+/* A program that uses the middleware that does nothing (null_rmw.c). The program executes its argument, one letter per
+ * action, prints the letters, and ends. It opens the library that MIDDLEWARE names, or is linked to this library.
  *
  *   l n g m  opens the middleware: lazily or now, locally or globally, in a new namespace;  c  closes it
  *   e d      creates a node with an endpoint of each kind, or destroys them;  u  uses all endpoints
@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* An alarm ends a process that hangs. It is also set in forked children. */
+/* After this number of seconds, an alarm ends a process that hangs. Forked children also set the alarm. */
 #define LIMIT 60
 
 static void *middleware;

@@ -72,5 +72,5 @@ threading.Thread(target=read_commands, daemon=True).start()
 try:
     rclpy.spin(node)
 except Exception:
-    if rclpy.ok():  # otherwise the other thread has shut down, maybe during a publication
+    if rclpy.ok():  # else the error is that rclpy was shut down
         raise

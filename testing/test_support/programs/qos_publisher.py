@@ -46,7 +46,7 @@ def publish():
     imus.publish(imu)
     for publisher in list(late):
         publisher.publish(Int32())
-    while ended:  # here, as no other thread publishes
+    while ended:  # on this thread, which also publishes
         node.destroy_publisher(ended.pop())
 
 

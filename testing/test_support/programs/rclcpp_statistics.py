@@ -18,7 +18,7 @@ def publish():
     global stop
     start, stop = stop, stop + 1
     for metric, average in (('message_age', 1.5), ('message_period', 20.0)):
-        # rclcpp's order: average, maximum, minimum, sample count, standard deviation.
+        # The data points have rclcpp's order: average, maximum, minimum, sample count, standard deviation.
         figures = ((1, average), (3, average + 1), (2, average - 1), (5, 50.0), (4, 0.25))
         publisher.publish(MetricsMessage(
             measurement_source_name='cpp_listener',

@@ -56,7 +56,7 @@ def publish():
         while len(seen) > 1 and seen[1][0] <= time.monotonic() - arguments.lag:
             seen.popleft()
         imu = Imu()
-        # Before simulated time starts, the stamp is a time of another clock.
+        # Until simulated time starts, the stamp is 5 s, as from another clock.
         imu.header.stamp = message((seen[0][1] if seen else 5.0) - arguments.stamp_age)
         imu.linear_acceleration.x = time.monotonic() * 1e3  # real time in ms
         imus.publish(imu)

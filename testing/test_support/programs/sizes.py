@@ -16,7 +16,7 @@ import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
-# Messages published before discovery are not lost.
+# Transient local: messages that were published before discovery are also delivered.
 QOS = QoSProfile(
     history=HistoryPolicy.KEEP_ALL,
     reliability=ReliabilityPolicy.RELIABLE,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A busy disk: fsync and fdatasync take five seconds.
+// Simulates a busy disk: fsync and fdatasync take five seconds.
 
 #include <unistd.h>
 

@@ -15,7 +15,7 @@ from std_msgs.msg import Int32
 rclpy.init()
 node = rclpy.create_node('topics')
 publishers = {}
-# One thread publishes, and another one destroys publishers.
+# The lock is needed because one thread publishes while another thread destroys publishers.
 lock = threading.Lock()
 
 

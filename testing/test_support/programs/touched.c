@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reports changes of the state that all code of a process shares: log levels, signal handlers, and the environment. It
- * is preloaded into the process (LD_PRELOAD). It prints a line on standard error for each call: `touched: FUNCTION
- * WHAT`.
+/* Reports changes of the state that all code of a process shares: log levels, signal handlers, and the environment.
+ * This library is preloaded into the process (LD_PRELOAD). For each call that changes this state, it prints a line on
+ * standard error: `touched: FUNCTION WHAT`.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 
 use super::preload;
 
-/// The clocks of one simulated host, shared by all processes that are started with them.
+/// The clocks of a simulated host. All processes that are started with this value share these clocks.
 ///
 /// The system clock can be stepped while the processes run. All other processes, including the test itself, use the
 /// clocks of the machine.
@@ -25,7 +25,7 @@ pub struct SteppedClock {
 }
 
 impl SteppedClock {
-    /// Creates clocks that are not shifted. Returns `None` and logs the reason if there is no C compiler.
+    /// Creates clocks without a shift. Returns `None` and logs the reason if there is no C compiler.
     pub fn new() -> Option<SteppedClock> {
         let library = preload::library("clock_shift")?;
         let shift = NamedTempFile::new().unwrap();
@@ -44,8 +44,7 @@ impl SteppedClock {
         self.set(0, realtime);
     }
 
-    /// Simulates a suspend of the host for this number of nanoseconds. CLOCK_MONOTONIC does not count the suspended
-    /// time.
+    /// Simulates that the host was suspended for this number of nanoseconds. CLOCK_MONOTONIC does not count this time.
     pub fn suspend(&self, nanoseconds: i64) {
         self.set(1, nanoseconds);
         self.step(nanoseconds);

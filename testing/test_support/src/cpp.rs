@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A node with C++ messages. No registry has rclcpp, so the node uses rcl and the type support of C++.
+//! A node with C++ messages. No package registry has rclcpp, so the node calls rcl, with the type support for C++.
 
 use std::{
     ffi::OsString,
@@ -44,7 +44,7 @@ impl CppNode {
     }
 }
 
-/// Returns the arguments of a C compiler for the headers of the sourced ROS 2.
+/// Returns the arguments with which a C compiler finds the headers of the sourced ROS 2.
 pub fn includes() -> impl Iterator<Item = OsString> {
     let prefixes = std::env::var_os("AMENT_PREFIX_PATH").expect("a sourced ROS 2");
     let prefixes: Vec<PathBuf> = std::env::split_paths(&prefixes).collect();

@@ -43,7 +43,7 @@ pub fn program(name: &str) -> PathBuf {
     built(profile.join(name), profile, &["--workspace", "--bin", name])
 }
 
-/// Returns a file of this profile. Builds it with these arguments if it is missing.
+/// Returns the path of a file of this build profile. If it is missing, `cargo build` makes it with these arguments.
 fn built(file: PathBuf, profile: &Path, arguments: &[&str]) -> PathBuf {
     if !file.is_file() {
         let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -57,8 +57,8 @@ fn built(file: PathBuf, profile: &Path, arguments: &[&str]) -> PathBuf {
     file
 }
 
-/// Runs the compiler in the environment variable `name`, or `default`. Returns false and logs that `what` is skipped if
-/// there is no such compiler. Panics if the compiler fails.
+/// Runs the compiler that the environment variable `name` names, or else `default`. If there is no such compiler, logs
+/// that `what` is skipped, and returns false. Panics if the compiler fails.
 pub fn compiles(
     what: &str,
     [name, default]: [&str; 2],
@@ -73,8 +73,8 @@ pub fn compiles(
     true
 }
 
-/// Calls `then` with each value of a channel from now on, on the sending thread. So no value is missed. A separate
-/// thread could read too late and miss values.
+/// Calls `then` with each value that is sent to a channel from now on. The thread that sends a value also calls `then`,
+/// so no value is missed. A separate thread could read too late and miss values.
 pub fn on_each<T: Clone + Send + Sync + 'static>(
     mut from: watch::Receiver<T>,
     mut then: impl FnMut(T) + Send + 'static,
@@ -191,8 +191,8 @@ impl Process {
         self.end();
     }
 
-    /// Ends the process by SIGTERM, so that its signal handlers run, and by SIGKILL after a limit. A killed process
-    /// leaves files in the shared memory of Fast DDS, which can block other processes for ever.
+    /// Ends the process by SIGTERM, so that its signal handlers run, and by SIGKILL if this takes too long. A killed
+    /// process leaves files in shared memory, which can block other processes of Fast DDS forever.
     fn end(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(2);
         let (started, id) = (Instant::now(), self.id().to_string());
@@ -233,8 +233,8 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], domain:
 
 /// Returns the environment of a program that communicates only with programs on this host.
 ///
-/// Fast DDS uses UDP only. With LOCALHOST it would use shared memory: processes that were killed, or whose clock was
-/// stepped, can block the processes of other tests through it.
+/// Fast DDS uses only UDP here. With the discovery range LOCALHOST it would use shared memory. Through shared memory, a
+/// process that was killed, or whose clock was stepped, can block the processes of other tests.
 pub fn on_this_host() -> Vec<(&'static str, String)> {
     if !middleware::rmw().starts_with("rmw_fastrtps") {
         return vec![("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST".to_owned())];
@@ -248,7 +248,7 @@ pub fn on_this_host() -> Vec<(&'static str, String)> {
 
 /// Makes a program communicate with all programs on the network of its host.
 pub fn on_the_network(mut command: Command) -> Command {
-    // Processes on one machine would use shared memory instead of the network.
+    // Otherwise processes on one machine would use shared memory instead of the network.
     for (name, _) in on_this_host() {
         command.env_remove(name);
     }
@@ -257,7 +257,7 @@ pub fn on_the_network(mut command: Command) -> Command {
     command
 }
 
-/// A program of the tests, usually in Python. It reads commands from its standard input, one per line.
+/// A program that a test starts, usually in Python. The program reads commands from its standard input, one per line.
 pub struct Program {
     process: Process,
     input: ChildStdin,
@@ -301,7 +301,7 @@ impl Program {
         self.output.recv_timeout(LIMIT).unwrap_or_else(|error| panic!("no {what}: {error}"))
     }
 
-    /// Returns the next line, if it is already printed.
+    /// Returns the next line of the program if the program has already printed this line.
     pub fn try_read(&self) -> Option<String> {
         self.output.try_recv().ok()
     }
@@ -322,7 +322,7 @@ impl From<Child> for Program {
     }
 }
 
-/// Returns the lines of an output as a channel. A thread reads them.
+/// Starts a thread that reads the lines of an output. Returns a channel with these lines.
 pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     let output = BufReader::new(output);
@@ -330,8 +330,8 @@ pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-/// Returns a command that runs an ignored test of this test binary as a program on a ROS domain. `test` is the full
-/// name of the test. The program's standard input is a pipe.
+/// Returns the command that runs an ignored test of this test binary as a separate program on a ROS domain. `test` is
+/// the full name of the ignored test. The program's standard input is a pipe.
 pub fn itself(test: &str, domain: u32) -> Command {
     let arguments = ["--ignored", "--exact", "--nocapture", "--test-threads=1", test];
     let mut command = command(std::env::current_exe().unwrap(), &arguments, domain);
@@ -339,9 +339,9 @@ pub fn itself(test: &str, domain: u32) -> Command {
     command
 }
 
-/// Returns whether other tests run in this process, as with plain `cargo test`. If so, logs that the test is skipped.
-/// Tests call this function if they count the threads or the memory of their process, read its warnings or `/rosout`,
-/// or receive its signals.
+/// Returns whether other tests run in the same process, as with plain `cargo test`. If so, logs that this test is
+/// skipped. A test calls this function if it counts the threads or the memory of its process, reads the warnings of its
+/// process or `/rosout`, or receives signals.
 pub fn shares_its_process() -> bool {
     let is_alone = std::env::var("NEXTEST_EXECUTION_MODE").is_ok_and(|mode| mode == "process-per-test");
     if !is_alone {
@@ -363,7 +363,7 @@ pub fn context(domain: u32, arguments: &[&str]) -> rclrs::Context {
     rclrs::Context::new(arguments.iter().map(|argument| argument.to_string()), options).unwrap()
 }
 
-/// An executor that spins on a new thread. Dropping this halts it.
+/// An executor that spins on a separate thread. Dropping this value ends the spinning.
 pub struct Spinning {
     commands: Arc<rclrs::ExecutorCommands>,
     thread: Option<JoinHandle<Vec<rclrs::RclrsError>>>,
@@ -373,7 +373,7 @@ impl Spinning {
     pub fn start(mut executor: rclrs::Executor) -> Spinning {
         let commands = Arc::clone(executor.commands());
         let thread = std::thread::spawn(move || executor.spin(rclrs::SpinOptions::default()));
-        // A halt before the executor spins would have no effect.
+        // Waits until the executor spins, because a halt before that would have no effect.
         let mut spins = commands.query(async {});
         wait_for("spinning executor", || matches!(spins.try_recv(), Ok(Some(()))));
         Spinning { commands, thread: Some(thread) }
@@ -383,7 +383,7 @@ impl Spinning {
 impl Drop for Spinning {
     fn drop(&mut self) {
         self.commands.halt_spinning();
-        // After a failed test, a callback may still block the thread.
+        // The thread is not joined after a failed test, because a callback may still block it.
         if let Some(thread) = self.thread.take().filter(|_| !std::thread::panicking()) {
             let _errors = thread.join();
         }
@@ -395,13 +395,13 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
         assert!(started.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
-        // While the condition is checked, it may hold a lock that other threads need.
+        // Between two checks, the thread sleeps without holding a lock that the checked code needs.
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Returns the ROS domain of this thread, and so of this test. No other test uses the domain while the thread runs. No
-/// DDS program used it when it was chosen.
+/// Returns the ROS domain of this thread, and so of this test. While this thread runs, no other test gets the domain.
+/// No DDS program used the domain when it was chosen.
 pub fn domain() -> u32 {
     domain::domain().expect("a ROS domain that is not in use")
 }
@@ -414,7 +414,7 @@ pub struct Metric {
     pub unit: String,
     pub start: i64,
     pub stop: i64,
-    /// Data types and values, in the order of the message.
+    /// The data type and the value of each data point, in the order of the message.
     pub points: Vec<(u64, f64)>,
 }
 
@@ -484,7 +484,7 @@ pub fn nanoseconds(time: &Time) -> i64 {
     i64::from(time.sec) * 1_000_000_000 + i64::from(time.nanosec)
 }
 
-/// The rclpy process that subscribes to /statistics.
+/// A process with rclpy that subscribes to /statistics and prints the received messages.
 pub struct Reader {
     _process: Process,
     lines: Receiver<String>,
@@ -528,7 +528,7 @@ impl Reader {
         self.metrics.extend(self.lines.try_iter().map(|line| Metric::parse(&line)));
     }
 
-    /// Returns the windows of one metric, in the order of their reception.
+    /// Returns the windows of a metric, in the order in which they were received.
     pub fn windows(&self, source: &str, metric: &str) -> Vec<Metric> {
         windows_of(&self.metrics, source, metric).cloned().collect()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Features that the rmw implementation in use lacks. A test that needs such a feature is skipped, and logs a line.
+//! Features that some rmw implementations lack. A test that needs a missing feature is skipped, and logs this.
 
 use std::ffi::{c_char, c_int, CStr};
 
@@ -46,25 +46,25 @@ pub fn lacks_reception_timestamps(what: &str) -> bool {
     )
 }
 
-/// Returns whether the middleware is not DDS. Then a publisher serves every subscription of its topic and type, and
-/// rejects no message while a reader is late. Logs that `what` is skipped.
+/// Returns whether the middleware is not DDS. Such a middleware delivers to every subscription of the topic and type,
+/// whatever the QoS, and rejects no message while a reader is late. If so, logs that `what` is skipped.
 pub fn is_no_dds(what: &str) -> bool {
     skip_unless(is_in_use(|middleware| middleware.matches_qos), what, "does not match QoS as DDS does")
 }
 
-/// Returns the size of a serialized message as the middleware sends it: some middlewares pad messages.
+/// Returns the size of a message of this serialized size as the middleware sends it. Some middlewares pad messages.
 pub fn padded(bytes: u64) -> u64 {
     bytes.next_multiple_of(if is_in_use(|middleware| middleware.pads) { 4 } else { 1 })
 }
 
-/// Returns whether the middleware in use is in the library's table and has the property `is`.
+/// Returns whether the library's table has the middleware in use, and whether this middleware has the property `is`.
 fn is_in_use(is: impl Fn(&Middleware) -> bool) -> bool {
     middleware_in_use().is_ok_and(is)
 }
 
 /// Returns whether messages cannot be loaned. Logs that `what` is skipped.
 ///
-/// Without loans, a callback that takes a loaned message makes `spin` fail, and rclrs 0.8 crashes.
+/// With a middleware without loans, a callback that takes a loaned message makes `spin` fail, and rclrs 0.8 crashes.
 pub fn lacks_loans(node: &Node, what: &str) -> bool {
     let publisher = node.create_publisher::<Int32>("can_it_be_loaned").unwrap();
     skip_unless(publisher.can_loan_messages(), what, "does not loan messages")

@@ -2,9 +2,9 @@
 
 //! Two hosts on one machine, and the link between them.
 //!
-//! A host is an unnamed network namespace with a thread that starts its processes. A link is a TAP device in each
-//! namespace, and a thread that copies frames between the devices. This thread can delay, lose, repeat and reorder
-//! frames.
+//! A host is an unnamed network namespace, and a thread that starts the processes of the host. The link is a TAP device
+//! in each namespace, and a thread that copies frames between the two devices. This thread can delay, lose, repeat and
+//! reorder frames.
 //!
 //! No cleanup is needed, not even after a test process was killed. The kernel removes a namespace and its device when
 //! the last process in it ends. The kernel kills the processes of a host when the thread that started them ends.
@@ -50,7 +50,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// Returns what this machine does not provide.
+    /// If this machine cannot create hosts, returns what is missing.
     pub fn new() -> Result<Network, String> {
         let (talking, talking_device) = Host::new(1, 2)?;
         let (listening, listening_device) = Host::new(2, 1)?;
@@ -58,7 +58,7 @@ impl Network {
     }
 }
 
-/// The command of a process to start, and the sender for the result.
+/// The command of a process to start, and the sender for the started process or the error.
 type Start = (Command, Sender<std::io::Result<Child>>);
 
 /// A host: a network namespace, and the thread that starts processes in it.
@@ -102,8 +102,8 @@ impl Host {
         child.recv().unwrap()
     }
 
-    /// Sets the address of the device. The address of the other host is permanent, so that a cut of the link does not
-    /// involve ARP.
+    /// Sets the address of the device. The address of the other host gets a permanent entry in the ARP table, so that
+    /// no ARP requests are lost while the link is cut.
     fn configure(&self, number: u8, other: u8) -> Result<(), String> {
         let commands = format!(
             "link set lo up\n\
@@ -140,12 +140,12 @@ fn enter_a_new_namespace() -> Result<(), String> {
         .map_err(|error| format!("this process may not create network namespaces (root may): {error}"))
 }
 
-/// The name of the device of each host.
+/// The name of the TAP device in each host's namespace.
 const DEVICE: &str = "tap0";
 
 nix::ioctl_write_ptr_bad!(set_interface, libc::TUNSETIFF, libc::ifreq);
 
-/// Opens a TAP device in the namespace of this thread. The device exists until it is closed.
+/// Opens a TAP device in the network namespace of this thread. The device exists until the file is closed.
 fn open_device() -> Result<File, String> {
     let device = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
     let device = device.map_err(|error| format!("/dev/net/tun cannot be opened: {error}"))?;
@@ -167,7 +167,7 @@ pub enum Way {
     Back = 1,
 }
 
-/// The treatment of the frames of a direction. By default each frame is delivered at once.
+/// How the link treats the frames of one direction. By default, each frame is delivered at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conditions {
     /// The delay of each frame.
@@ -182,23 +182,23 @@ pub struct Conditions {
     pub extra_delay: Duration,
     /// Whether all frames are lost.
     pub is_cut: bool,
-    /// Whether only frames with messages are lost, repeated and reordered. Discovery and acknowledgements pass.
+    /// Whether frames without messages, such as discovery and acknowledgements, are not lost, repeated or reordered.
     pub only_messages: bool,
 }
 
-/// The counts of a direction since the creation of the link. A message is an RTPS DATA submessage of a publisher, so a
-/// message that is sent to two subscriptions, or is repeated, counts twice.
+/// What was counted in a direction since the creation of the link. A message is an RTPS DATA submessage of a publisher.
+/// So a message that is sent to two subscriptions, or is repeated, counts twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub lost_frames: u64,
     pub lost_messages: u64,
     pub duplicated_messages: u64,
     pub reordered_messages: u64,
-    /// Frames that were lost because [`Link::CAPACITY`] frames were on the link. A test is valid only if this is 0.
+    /// Frames lost because the link already had [`Link::CAPACITY`] frames. A test is valid only if this is 0.
     pub overflow: u64,
 }
 
-/// The link: a thread that copies frames.
+/// The link between the two hosts: a thread that copies frames.
 pub struct Link {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -211,7 +211,7 @@ struct Shared {
 }
 
 impl Link {
-    /// The largest number of frames on the link: 6 MB.
+    /// The largest number of frames that are on the link at the same time. This number of frames takes about 6 MB.
     pub const CAPACITY: usize = 4096;
 
     fn new(devices: [File; 2]) -> Link {
@@ -219,7 +219,7 @@ impl Link {
         let copier = Copier {
             devices,
             shared: Arc::clone(&shared),
-            // A fixed seed: each run uses the same random numbers.
+            // The seed is fixed, so each run of a test uses the same random numbers.
             random: fastrand::Rng::with_seed(10),
             under_way: BinaryHeap::new(),
             number: 0,
@@ -227,7 +227,7 @@ impl Link {
         Link { shared, thread: Some(std::thread::spawn(|| copier.run())) }
     }
 
-    /// Sets the conditions of the frames that are sent in a direction from now on.
+    /// Sets the conditions for all frames that a host sends in this direction from now on.
     pub fn set(&self, way: Way, conditions: Conditions) {
         self.shared.ways.lock().unwrap()[way as usize].0 = conditions;
     }
@@ -252,8 +252,8 @@ impl Drop for Link {
     }
 }
 
-/// A frame on the link: the time at which it is due, its number (frames of the same time keep their order), the index
-/// of the device that it was read from, and its bytes.
+/// A frame on the link: the time at which it is due, its number, the index of the device that it was read from, and its
+/// bytes. The number keeps the order of frames that are due at the same time.
 type Frame = (Instant, u64, usize, Vec<u8>);
 
 struct Copier {
@@ -261,17 +261,17 @@ struct Copier {
     devices: [File; 2],
     shared: Arc<Shared>,
     random: fastrand::Rng,
-    /// The frames on the link. The frame that is due next is on top.
+    /// The frames on the link. The heap returns the frame that is due next.
     under_way: BinaryHeap<Reverse<Frame>>,
     number: u64,
 }
 
 impl Copier {
-    /// The longest time until the thread notices that the link was dropped.
+    /// The longest time after which the thread notices that the link was dropped.
     const ROUND: Duration = Duration::from_millis(20);
-    /// The size of the buffer: more than a frame of a device with the usual MTU of 1500 bytes.
+    /// The size of the buffer, which is more than a frame with the usual MTU of 1500 bytes.
     const FRAME: usize = 2048;
-    /// The largest number of frames that are read before due frames are delivered.
+    /// The largest number of frames that are read from a device before due frames are delivered.
     const BURST: usize = 32;
 
     fn run(mut self) {
@@ -310,7 +310,7 @@ impl Copier {
         }
     }
 
-    /// Applies the conditions to a frame and puts it on the link.
+    /// Decides by the conditions what happens to a frame, and puts it on the link if it is not lost.
     fn enqueue(&mut self, way: usize, bytes: &[u8]) {
         let mut ways = self.shared.ways.lock().unwrap();
         let (conditions, counts) = &mut ways[way];
@@ -344,13 +344,14 @@ impl Copier {
     }
 }
 
-/// Returns the number of messages in a frame: RTPS DATA submessages of the publishers of nodes. The middleware's
-/// built-in writers and rmw's publisher of the graph, `ros_discovery_info`, do not count.
+/// Returns the number of messages in a frame: RTPS DATA submessages of the publishers of nodes. Submessages of the
+/// middleware's built-in writers, and of rmw's publisher of the graph (`ros_discovery_info`), are not counted.
 fn messages(frame: &[u8]) -> u64 {
     const IPV4: [u8; 2] = [0x08, 0x00];
     const UDP: u8 = 17;
     const DATA: u8 = 0x15;
-    // rmw_fastrtps creates this writer first in each participant. It sends again when a reader is discovered late.
+    // rmw_fastrtps creates the writer of the graph first in each participant, so this is the writer's id. The writer
+    // repeats its last message for each reader that is discovered late.
     const GRAPH: [u8; 4] = [0, 0, 1, 3];
     let count = || {
         let ip = frame.get(14..).filter(|_| frame[12..14] == IPV4)?;
@@ -365,12 +366,12 @@ fn messages(frame: &[u8]) -> u64 {
                 _ => u16::from_le_bytes([low, high]),
             };
             let body = rest.get(4..)?;
-            // The writer follows two fields of flags and the reader. Its last byte is its kind. Built-in writers have
-            // the upper two bits set.
+            // The id of the writer follows two fields of flags and the id of the reader. The last byte of the id is the
+            // kind of the writer. In the kind of a built-in writer, the upper two bits are set.
             if kind == DATA && body.get(11)? & 0xc0 == 0 && body[8..12] != GRAPH {
                 messages += 1;
             }
-            // The last submessage may have the length 0: it extends to the end.
+            // If the last submessage has the length 0, it extends to the end of the frame.
             rest = if kind == DATA && length == 0 { &[] } else { body.get(usize::from(length)..)? };
         }
         Some(messages)

@@ -19,25 +19,25 @@ pub fn library(name: &str) -> Option<PathBuf> {
     let test = std::env::current_exe().unwrap();
     let directory = test.parent().unwrap();
     let library = directory.join(format!("lib{name}.so"));
-    // The library is renamed when complete, because another test process may compile the same one.
+    // The library is compiled under another name and then renamed, because another test process may compile it too.
     let part = compile(name, directory, &["-shared", "-fPIC"])?;
     fs::rename(&part, &library).unwrap();
     let _it_is_renamed = part.keep();
     Some(library)
 }
 
-/// Compiles `programs/<name>.c` as a program, with arguments for the compiler. Returns `None` and logs that the test is
-/// skipped if there is no C compiler.
+/// Compiles `programs/<name>.c` as a program, with these arguments for the compiler. Returns `None` and logs that the
+/// test is skipped if there is no C compiler.
 pub fn program(name: &str, arguments: &[&str]) -> Option<TempPath> {
     compile(name, &std::env::temp_dir(), arguments)
 }
 
 fn compile(name: &str, directory: &Path, arguments: &[&str]) -> Option<TempPath> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(name).with_extension("c");
-    // The file is closed, so that it can be executed.
+    // The temporary file is closed, because Linux does not execute a file that is open for writing.
     let compiled = tempfile::Builder::new().prefix(name).tempfile_in(directory).unwrap().into_temp_path();
     let files = [compiled.as_os_str().to_owned(), source.into()];
-    let libraries = ["-ldl", "-pthread"]; // separate libraries before glibc 2.34
+    let libraries = ["-ldl", "-pthread"]; // separate libraries until glibc 2.33
     let options = ["-O2", "-Wall", "-Wextra", "-o"].map(OsString::from).into_iter().chain(files);
     let mut all = options.chain(arguments.iter().chain(&libraries).map(OsString::from));
     compiles(&format!("a test with programs/{name}.c"), ["CC", "cc"], &mut all).then_some(compiled)

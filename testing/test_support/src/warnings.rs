@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The warnings and errors that the libraries of this process log by `tracing`.
+//! The warnings and errors that the libraries in this process log through `tracing`.
 
 use std::{
     fmt::Write,

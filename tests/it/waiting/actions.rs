@@ -28,10 +28,10 @@ async fn delay() {
     let _ended = ends.await;
 }
 
-/// Handles that keep goals alive which the server does not end.
+/// Handles that keep goals alive after the server's callback: goals with the order 9 and 10.
 type Kept = Arc<Mutex<(Option<StatsFeedbackPublisher<Fibonacci>>, Option<StatsRequestedGoal<Fibonacci>>)>>;
 
-/// Executes a goal. Its order decides what happens to it.
+/// The server's callback. The order of a goal decides what the callback does with the goal.
 async fn execute(goal: StatsRequestedGoal<Fibonacci>, kept: Kept) -> TerminatedGoal {
     let (feedback, result) = (Fibonacci_Feedback::default, Fibonacci_Result::default());
     let never = std::future::pending::<()>;
@@ -65,7 +65,7 @@ async fn execute(goal: StatsRequestedGoal<Fibonacci>, kept: Kept) -> TerminatedG
             delay().await;
             return cancelling.cancelled_with(result);
         }
-        // These goals are dropped or kept, and their handler waits for ever.
+        // The callback drops or keeps the goals with these orders, and then waits forever.
         5 => drop(goal),
         6 => drop(goal.accept()),
         7 => drop(goal.accept().execute()),
@@ -76,7 +76,7 @@ async fn execute(goal: StatsRequestedGoal<Fibonacci>, kept: Kept) -> TerminatedG
     std::future::pending().await
 }
 
-/// Sends a goal, and cancels it if its order demands a cancellation. Returns the goal's status. `None` if it is
+/// Sends a goal, and cancels the goal if its order is 3 or 4. Returns the goal's status; `None` if the goal is
 /// rejected.
 async fn request(client: &StatsActionClient<Fibonacci>, order: i32) -> Option<GoalStatusCode> {
     let goal = client.try_request_goal(Fibonacci_Goal { order }).unwrap().await?;
@@ -143,8 +143,8 @@ fn goals_of_both_ends_are_measured_until_they_end() {
         assert_eq!([Metric::ActiveGoals, Metric::OldestGoal].map(|metric| windows.last(metric)), [0.0; 2]);
     }
 
-    // Goals that do not end appear in every window of the server. In the client's windows, they appear until they are
-    // dropped.
+    // A goal that does not end must appear in every window of the server. In the client's windows, the goal must appear
+    // until its handle is dropped.
     let _spinning = Spinning::start(executor);
     let goals = [9, 10].map(|order| client.request_goal(Fibonacci_Goal { order }));
     let is_old = |windows: &Windows| windows.last(Metric::OldestGoal) > 250.0;
@@ -153,7 +153,7 @@ fn goals_of_both_ends_are_measured_until_they_end() {
     drop(goals);
     at_client.wait_for(Metric::DroppedGoals, 2);
     assert_eq!(at_client.last(Metric::OldestGoal), 0.0);
-    // rclrs aborts a goal when its last publisher is dropped.
+    // rclrs aborts a goal when the last feedback publisher of the goal is dropped.
     let publisher = kept.lock().unwrap().0.take().unwrap();
     (0..3).for_each(|_| publisher.publish(Fibonacci_Feedback::default()).unwrap());
     drop(publisher);

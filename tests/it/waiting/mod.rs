@@ -8,7 +8,7 @@ mod timers;
 
 pub(crate) use crate::support::*;
 
-/// Returns options with windows of 100 ms, in which every period has a sample.
+/// Returns options with windows of 100 ms, in which the first message of a window also has a period.
 pub(crate) fn options() -> StatisticsOptions {
     let options = StatisticsOptions::new().publish_period(Duration::from_millis(100));
     options.first_period(FirstPeriod::CarriedOver)
@@ -18,8 +18,8 @@ pub(crate) fn statistics(node: &Node) -> NodeStatistics {
     NodeStatistics::with_options(node, options()).unwrap()
 }
 
-/// Creates an executor with one thread. With several threads, rclrs 0.8 loses a response that arrives before its call
-/// returns.
+/// Creates an executor with one thread. With several threads, rclrs 0.8 loses a response that arrives before the call
+/// of `call` returns.
 fn single_threaded() -> Executor {
     context(domain(), &[]).create_executor(StatsExecutor::single_threaded())
 }
@@ -35,7 +35,7 @@ pub(crate) fn run<T: Send + 'static>(
     output.recv().unwrap()
 }
 
-/// Waits until rclpy has read all these metrics of a source with their units.
+/// Waits until rclpy has read windows of all these metrics of a source, with the right units.
 pub(crate) fn read_all(reader: &mut Reader, source: &str, metrics: &[Metric]) {
     reader.read_until("all metrics", |read| {
         metrics

@@ -30,7 +30,7 @@ fn every_form_of_service_and_call_is_measured() {
         ($create:ident($($given:expr),*), $callback:ident, $respond:ident) => {
             statistics.$create($($given,)* $callback).unwrap()
         };
-        // The measured callback replaces another callback.
+        // In this form, the method `$set` replaces another callback by the measured callback.
         ($create:ident($($given:expr),*), $callback:ident, $respond:ident, $set:ident) => {{
             let other = |_: Request| $respond(request(2));
             let service: Arc<StatsServiceState<BasicTypes, _>> =
@@ -102,7 +102,7 @@ fn every_form_of_service_and_call_is_measured() {
         let counts = [Metric::Calls, Metric::Responses, Metric::DroppedCalls];
         assert_eq!(calls.totals(counts), [6, 6, 0], "{name}");
         for windows in [service_windows, calls] {
-            // In Kilted, rmw_fastrtps does not report when a request was received.
+            // In Kilted, rmw_fastrtps reports no received timestamp of requests, so two delays have no samples.
             let counts = windows.totals(delays);
             assert!(counts == [6; 3] || counts == [0, 0, 6], "{name}: {counts:?}");
             assert!(windows.least(Metric::SourceToCallback) >= 0.0, "{name}");
@@ -149,7 +149,7 @@ fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
     let [from_slow, from_hold] =
         [to_slow.statistics().watch(), to_hold.statistics().watch()].map(Windows::collect);
 
-    // Disabled statistics pass a request on. A measured request waits for the executor.
+    // Disabled statistics must pass a request on. A measured request waits while the executor's thread sleeps.
     let (calling, serving) = (Arc::clone(&to_slow), Arc::clone(&slow));
     let [mut unpolled]: [Promise<Response>; 1] = run(&mut executor, async move {
         calling.notify_on_service_ready().await.unwrap();
@@ -163,7 +163,7 @@ fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
         [waiting]
     });
     let _spinning = Spinning::start(executor);
-    // A round trip ends when the response arrives, not when the caller awaits the response.
+    // The round trip must end when the response arrives, although the caller has not awaited the response yet.
     from_slow.wait_for(Metric::Responses, 1);
     assert_eq!(unpolled.try_recv().unwrap().unwrap().int64_value, 8);
     slow_windows.wait_for(Metric::CallbackDuration, 1);
@@ -173,8 +173,7 @@ fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
     let (delay, round_trip) = (from_slow.most(Metric::SourceToCallback), from_slow.most(Metric::RoundTrip));
     assert!(delay < round_trip - 999.0, "the delay of the response alone: {delay} ms of {round_trip}");
 
-    // The service still handles a dropped call. It is ready before the calls, so no response arrives before its call
-    // returns.
+    // The service must still handle a call whose promise is dropped. The test calls only when the service is ready.
     wait_for("service", || to_hold.service_is_ready().unwrap());
     let [waits, dropped, last] = [(); 3].map(|()| to_hold.call::<_, Response>(request(0)).unwrap());
     hold_windows.wait_for(Metric::Requests, 3);
@@ -193,11 +192,11 @@ fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
     let totals = panics_windows.totals([Metric::Requests, Metric::CallbackDuration]);
     assert_eq!((totals, panics_windows.last(Metric::ActiveRequests)), ([1, 0], 0.0));
     drop(to_panics);
-    // rclrs 0.8 sometimes misses the wake-up of a drop. Creating this client wakes the wait set.
+    // rclrs 0.8 sometimes misses that a promise was dropped. Creating this client wakes the wait set.
     assert_eq!(client("panics", new()).statistics().source_name(), "/caller:/panics", "its name is free");
     wait_for("the end of the promise", || unanswered.try_recv().is_err());
 
-    // A condition enables the metric that it needs.
+    // A condition must enable the metric that it needs, although the options do not contain this metric.
     let expected = Expectations::new().warn_unless("callback_duration.max<5ms".parse().unwrap());
     let few = "few".statistics(new().metrics([Metric::Requests]).expect(expected));
     let few = statistics.create_service::<BasicTypes, _>(few, response).unwrap();

@@ -23,7 +23,7 @@ fn every_form_of_timer_is_measured() {
         (@created ($create:ident, $($given:expr),*), $callback:ident) => {
             statistics.$create($($given,)* $callback).unwrap()
         };
-        // The measured callback replaces another callback.
+        // In this form, the method `$set` replaces another callback by the measured callback.
         (@created ($create:ident, $($given:expr),*), $callback:ident, $set:ident) => {{
             let timer = statistics.$create($($given,)* || panic!("it is replaced")).unwrap();
             timer.set_inert();
@@ -48,7 +48,7 @@ fn every_form_of_timer_is_measured() {
     let last = [&*timer("20ms (6)"), &timer("1.5ms"), "start", &timer("100ms"), &timer("100ms (2)")];
     assert_eq!(names[5..], last);
 
-    // A callback of 500 ms makes its timer's next call late and skips periods.
+    // The callback takes 500 ms, longer than the timer's period. So each further call is late, and periods are skipped.
     let (period, on_its_own) = (Duration::from_millis(50), node.create_worker(()));
     let block = || std::thread::sleep(DELAY);
     let blocked = statistics.create_worker_timer_repeating(&on_its_own, period, block).unwrap();
@@ -61,8 +61,7 @@ fn every_form_of_timer_is_measured() {
         let is_repeating = index < 7;
         let calls = || calls.load(Ordering::Relaxed);
         wait_for("calls", || calls() >= if is_repeating { 10 } else { 1 });
-        // The period between the last call of a window and the first call of the next one has no sample. Unknown
-        // figures of a preempted call are not samples.
+        // Not every call has a sample: the very first call has no period, and a preempted call may lack figures.
         let measured = [Metric::TimerPeriod, Metric::TimerLateness, Metric::CallbackShare];
         wait_for("samples", || !is_repeating || !windows.totals(measured).contains(&0));
         cancel();
@@ -74,7 +73,7 @@ fn every_form_of_timer_is_measured() {
     }
     read_all(&mut reader, &timer("20ms"), SourceKind::Timer.metrics());
 
-    // The first call is not late.
+    // The first call is not late, so there must be three more calls.
     wait_for("late calls", || late.total(Metric::TimerLateness) >= 3);
     wait_for("skipped periods", || late.total(Metric::SkippedPeriods) > 0);
     for (metric, expected) in [
@@ -105,7 +104,7 @@ fn a_jump_of_simulated_time_is_not_lateness() {
     }
     let periods = windows.all(Metric::TimerPeriod);
     assert!(!periods.is_empty() && windows.total(Metric::CallbackShare) == 0, "no share of simulated time");
-    // /clock has steps of 40 ms.
+    // /clock advances in steps of 40 ms. A jump of 500 s that counted as lateness would exceed these limits.
     let (latest, skipped) = (windows.most(Metric::TimerLateness), windows.most(Metric::SkippedPeriods));
     assert!((0.0..50_000.0).contains(&latest) && skipped < 500.0, "{latest} ms, {skipped} periods");
 }

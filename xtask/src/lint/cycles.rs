@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Cycles between the modules of a crate, and imports that violate the order in the documentation of a folder. (`cargo
-//! modules --acyclic` knows no order, and compiles rust-analyzer first.)
+//! Finds cycles between the modules of a crate, and imports that violate the order which the documentation of a folder
+//! states. (`cargo modules --acyclic` knows no such order, and compiles rust-analyzer first.)
 //!
-//! Each folder has its own graph, which must have no cycles. A node is a child module with all modules below it. A path in the code is a dependency on the module that the path names. The folder's own file, which exports
-//! names, is no node: using an exported name is a dependency on the module that defines it. Tests are exempt.
+//! Each folder has its own graph, which must have no cycles. A node is a child module with all modules below it. A path
+//! in the code is a dependency on the module that the path names. The folder's own file is not a node, because it only
+//! exports names: the use of an exported name is a dependency on the module that defines the name. Tests are not
+//! checked.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,8 +30,8 @@ struct Module {
     order: Names,
 }
 
-/// Returns the cycles of the crate with this root, `src/lib.rs` or `src/main.rs`, and its imports that violate a stated
-/// order, as text.
+/// Returns the cycles of the crate with this root file (`src/lib.rs` or `src/main.rs`), and the imports that violate a
+/// stated order, as text.
 pub fn find(root: &Path) -> Result<Vec<String>> {
     let mut modules = Modules::new();
     read(&mut modules, vec![], root, &root.with_file_name(""))?;
@@ -52,7 +54,7 @@ pub fn find(root: &Path) -> Result<Vec<String>> {
         let is_wrong = |from, to| place(from).zip(place(to)).is_some_and(|(from, to)| to < from);
         let wrong = edges.iter().filter(|((from, to), _)| is_wrong(from, to));
         found.extend(wrong.map(|(_, text)| format!("against the order of the modules: {text}")));
-        // A node without incoming or outgoing edges is in no cycle.
+        // A node without incoming or without outgoing edges is in no cycle, so its edges are removed, again and again.
         for _ in 0..edges.len() {
             let (begins, ends): (BTreeSet<_>, BTreeSet<_>) = edges.keys().cloned().unzip();
             edges.retain(|(from, to), _| ends.contains(from) && begins.contains(to));
@@ -62,7 +64,7 @@ pub fn find(root: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Returns the modules in the order that the documentation of a folder states: "... later in this list: a, b."
+/// Returns the modules in the order that the documentation of a folder states after "later in this list:".
 fn stated_order(file: &str) -> Names {
     let lines: Vec<_> = file.lines().filter_map(|line| line.strip_prefix("//!")).collect();
     let documentation = lines.join(" ");
@@ -70,7 +72,7 @@ fn stated_order(file: &str) -> Names {
     list.split('.').next().unwrap_or_default().split(',').map(|name| name.trim().to_owned()).collect()
 }
 
-/// Returns the deepest module that a path names. `from` is the module with the path.
+/// Returns the deepest module that a path names. `from` is the module whose code contains the path.
 fn named_module(modules: &Modules, from: &Names, path: &[String]) -> Option<Names> {
     let mut at = if path.first()? == "crate" { vec![] } else { from.clone() };
     for name in path {
@@ -93,7 +95,7 @@ fn named_module(modules: &Modules, from: &Names, path: &[String]) -> Option<Name
     Some(at)
 }
 
-/// Reads a module and its children, which are in `directory`.
+/// Reads a module from `file`, and its child modules from `directory`.
 fn read(modules: &mut Modules, path: Names, file: &Path, directory: &Path) -> Result<()> {
     let text = fs::read_to_string(file).with_context(|| format!("Cannot read {}", file.display()))?;
     let tokens: TokenStream = text.parse().map_err(|error| anyhow!("{}: {error}", file.display()))?;
@@ -110,7 +112,7 @@ fn read(modules: &mut Modules, path: Names, file: &Path, directory: &Path) -> Re
     Ok(())
 }
 
-/// Finds the paths in code and the names after `mod`. `a::{b, c}` has two paths; `before` is their common part.
+/// Collects the paths in code and the names after `mod`. `a::{b, c}` is two paths; `before` is their common part.
 fn walk(tokens: TokenStream, before: &[String], paths: &mut BTreeSet<Names>, children: &mut Names) {
     let (mut path, mut colons, mut last, mut is_test) = (before.to_vec(), 2, String::new(), false);
     for token in tokens {
@@ -147,14 +149,14 @@ mod tests {
     #[test]
     fn cycles_and_imports_against_the_order_are_found() {
         const ORDER: &str = "//! Only from modules that are later in this list:\n//! b, a. More.\n";
-        // The files lib.rs, a.rs, b/mod.rs and c.rs.
+        // In `code`, `|` separates the files lib.rs, a.rs, b/mod.rs and c.rs.
         for (code, expected) in [
-            // A cycle of three modules, by paths in a use tree, in code and in a macro.
+            // A cycle of three modules. The paths are in a `use`, in code and in a macro.
             ("mod a; mod b; mod c; | use crate::{b::B, x}; | struct B(super::c::C); | f!(crate::a::A)", 3),
-            // Tests, other crates and the root are exempt.
+            // Paths in tests, to other crates and in the root file are no dependencies.
             ("mod a; mod b; mod c; | use crate::b::B; | #[cfg(test)] mod t { use crate::a; } | use a::A;", 0),
             ("ORDER mod a; mod b; | fn f() { crate::b::g() } | struct B; |", 1),
-            // The dependency is a name that the root exports.
+            // The root exports the name. The dependency is on the module that defines the name.
             ("ORDER mod a; mod b; pub use b::B; | use crate::B; | pub struct B; |", 1),
             ("ORDER mod a; mod b; | struct A; | use crate::a::A; #[cfg(all(test, loom))] fn f() {} |", 0),
         ] {

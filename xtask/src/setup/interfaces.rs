@@ -9,14 +9,14 @@ use anyhow::{Context, Result};
 use super::{child, workshop::Workshop};
 use crate::{environment::Environment, files::read_dir};
 
-/// The interface packages defined in `msg/`: one that every distribution contains but no wheel, and our own package.
+/// The interface packages that `msg/` defines: one that distributions contain but no wheel, and this project's own.
 pub const INTERFACE_PACKAGES: [&str; 2] = ["statistics_msgs", "topic_statistics_interfaces"];
 
-/// Runs the step that builds an interface package of this repository and installs it to `overlay`. `begin` makes the
-/// overlay before the first package. `arguments` are for CMake.
+/// Runs the step that builds an interface package of this repository, and installs the package to `overlay`. Before the
+/// first package, `begin` makes the overlay. `arguments` are additional arguments for CMake.
 ///
-/// The package is built in a temporary directory, because rosidl reads paths in the build directory with CMake's
-/// `file(STRINGS)`, which cuts the paths at the first non-ASCII character.
+/// The package is built in a temporary directory and not below `overlay`, because rosidl reads paths in the build
+/// directory with CMake's `file(STRINGS)`, which cuts the paths at the first non-ASCII character.
 pub fn build(
     workshop: &mut Workshop,
     environment: &Environment,
@@ -52,7 +52,7 @@ pub fn build(
     })
 }
 
-/// Returns a definition for CMake's command line.
+/// Returns a definition (`-DNAME=VALUE`) for CMake's command line.
 pub fn definition(name: &str, value: &Path) -> OsString {
     let mut definition = OsString::from(format!("-D{name}="));
     definition.push(value);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The requirements of an embedded ROS 2 on the machine, and the remedies.
+//! What a machine needs for an embedded ROS 2, and the remedy if it is missing.
 
 use std::{env, ffi::OsStr, path::Path, process::Command};
 
 use anyhow::{bail, ensure, Context, Result};
 
-/// The disk space of an embedded ROS 2, with pip's temporary files.
+/// The disk space that an embedded ROS 2 needs, including pip's temporary files.
 const DISK_BYTES: u64 = 1 << 30;
 const SOURCED_WORKS: &str =
     "the wheels are for x86-64 Linux with glibc 2.28 or later only; a ROS 2 that you install \
@@ -14,7 +14,7 @@ const SOURCED_WORKS: &str =
 const INSTALL_PYTHON: &str = "install Python 3.10 to 3.13 (on Debian and Ubuntu: `sudo apt install python3 \
      python3-venv python3-dev`), or name an interpreter: `PYTHON=python3.12 cargo xtask setup`";
 
-/// Prints the facts that `check_facts` reads, one per line.
+/// A Python script that prints the facts which `check_facts` reads, one fact per line.
 const PROBE: &str = r#"
 import importlib.util, os, platform, sys, sysconfig
 print(*sys.version_info[:2], sep=".")
@@ -23,7 +23,7 @@ print(all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")))
 print(os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
 "#;
 
-/// Checks that this machine can make an embedded ROS 2, from PyPI wheels, in `directory`.
+/// Checks that an embedded ROS 2 can be made from PyPI wheels in `directory` on this machine.
 pub fn check(directory: &Path) -> Result<()> {
     let (os, arch) = (env::consts::OS, env::consts::ARCH);
     ensure!((os, arch) == ("linux", "x86_64"), "There are no ROS 2 wheels for {arch} {os}: {SOURCED_WORKS}");
@@ -48,7 +48,7 @@ fn check_python(python: &OsStr) -> Result<()> {
 fn check_facts(name: &str, facts: &str) -> Result<()> {
     let facts: Vec<_> = facts.lines().collect();
     let [version, libc, has_venv, has_headers] = facts[..] else { bail!("{name} printed {facts:?}") };
-    /// Returns the two numbers of a version.
+    /// Returns the major and the minor number of a version.
     fn numbers(version: &str) -> Option<(u32, u32)> {
         let mut numbers = version.split('.').map(str::parse);
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
@@ -66,7 +66,7 @@ fn check_facts(name: &str, facts: &str) -> Result<()> {
         format!("{name} has no {what}; install it (on Debian and Ubuntu: `sudo apt install {package}`)")
     };
     ensure!(has_venv == "True", "{}", missing("venv module", "python3-venv"));
-    // The Python part of the interface packages needs the headers.
+    // The Python part of the interface packages is compiled with these headers.
     ensure!(has_headers == "True", "{}", missing("C headers (Python.h)", "python3-dev"));
     Ok(())
 }

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Repairs the wheels in the virtual environment $1, each file whole or not at all.
+# Repairs the wheels in the virtual environment $1. Each file is replaced as a whole, or not at all.
 set -eu
 cd "$1"
 
-# Libraries ask for those of the Python type support, which want libpython's symbols. A Rust program does not have them,
-# and nothing in a library that is not itself Python type support uses them.
+# Libraries of the wheels are linked to the Python type support, which needs symbols of libpython. A Rust program does
+# not have these symbols. So this link is removed, except in the Python type support, because only that uses it.
 for library in lib/lib*.so*; do
   case $library in *__rosidl_generator_py.so | *.part) continue ;; esac
   [ -L "$library" ] && continue
@@ -19,7 +19,7 @@ for library in lib/lib*.so*; do
 done
 rm -f needed.part
 
-# CMake files name the headers of Python and of numpy where they were on the machine that built the wheels.
+# CMake files contain the paths of Python's and numpy's headers on the machine that built the wheels.
 python=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))' | sed 's/[&|\\]/\\&/g')
 numpy=$(python3 -c 'import numpy; print(numpy.get_include())' | sed 's/[&|\\]/\\&/g')
 grep -lr /opt/python/ share/*/cmake | while read -r file; do

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The caller's sourced ROS 2, with an overlay of missing parts.
+//! The caller's sourced ROS 2, and an overlay with the parts that it lacks.
 
 use std::{
     env, fs,
@@ -19,7 +19,7 @@ use crate::{
     files::{read_dir, remove},
 };
 
-/// The distributions that rclrs 0.8 is built for and that have type descriptions.
+/// The distributions that rclrs 0.8 supports, and whose interface packages have type descriptions.
 const DISTROS: [&str; 4] = ["jazzy", "kilted", "lyrical", "rolling"];
 
 /// A ROS 2 in the caller's environment.
@@ -30,7 +30,7 @@ pub struct Sourced {
 }
 
 impl Sourced {
-    /// Finds the sourced ROS 2. `None` unless AMENT_PREFIX_PATH and ROS_DISTRO are set.
+    /// Finds the sourced ROS 2. Returns `None` if AMENT_PREFIX_PATH or ROS_DISTRO is not set.
     pub fn from_env() -> Result<Option<Sourced>> {
         let path = env::var_os("AMENT_PREFIX_PATH").filter(|path| !path.is_empty());
         let distro = env::var("ROS_DISTRO").ok().filter(|distro| !distro.is_empty());
@@ -64,8 +64,8 @@ impl Sourced {
         self.prefixes.iter().any(|prefix| prefix.join(file).exists())
     }
 
-    /// Returns the inputs of the generated interface crates: the packages, and the sizes and times of their definitions
-    /// and crates.
+    /// Returns what the generated interface crates depend on: the names of the packages, and the sizes and modification
+    /// times of their definitions and crates.
     fn interfaces(&self) -> Result<Vec<u8>> {
         let mut state = String::new();
         for prefix in &self.prefixes {
@@ -115,7 +115,7 @@ pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Envir
 
     let description = format!("the ROS 2 that is sourced, {} ({first})", sourced.distro);
     let mut environment = Environment::new(description, project.join("target/ros").join(name));
-    // A changed search path would make cargo compile the interface crates again, so it is changed only if necessary.
+    // A changed search path makes cargo compile the interface crates again, so it changes only if necessary.
     if overlay.join("share").is_dir() {
         environment.prepend_prefix(&overlay)?;
     }

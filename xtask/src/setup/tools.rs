@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tools in pinned versions, in `target/tools`. Each tool is installed once: from PyPI if PyPI has a prebuilt program,
+//! Tools in fixed versions, in `target/tools`. Each tool is installed once: from PyPI if PyPI has a compiled program,
 //! otherwise from crates.io.
 
 use std::{
@@ -14,23 +14,23 @@ use anyhow::{ensure, Result};
 use super::{child, workshop::Workshop};
 use crate::files::{remove, write_whole};
 
-/// The pip requirements of the tools, with hashes.
+/// The pip requirements of the tools, with versions and hashes.
 const LINT: &str = include_str!("../../requirements/lint.txt");
 const PACKAGING: &str = include_str!("../../requirements/packaging.txt");
-/// Installs only pinned versions. A package without a wheel is built with the installed build tools, not with the
-/// newest ones. (`-I`, because packages on the caller's PYTHONPATH must not count as installed.)
+/// Installs only fixed versions. If a package has no wheel, it is built with the installed build tools, not with the
+/// newest ones. (Without `-I`, packages on the caller's PYTHONPATH would count as installed.)
 const PINNED: &str =
     "-I -m pip install --disable-pip-version-check --no-input --retries=3 --require-hashes --no-deps \
      --no-build-isolation --progress-bar=off -r";
 
-/// Makes a virtual environment with the interpreter in PYTHON or `python3`.
+/// Makes a virtual environment with the interpreter that PYTHON names, or with `python3`.
 pub fn make_venv(venv: &Path, log: &Path) -> Result<()> {
     remove(venv)?;
     let python = env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
     child::run(Command::new(python).args(["-I", "-m", "venv"]).arg(venv), log)
 }
 
-/// Installs pinned requirements with the virtual environment's Python. Writes them to a file first.
+/// Writes requirements with fixed versions to a file, and installs them with the virtual environment's Python.
 pub fn pip_install(mut python: Command, requirements: &str, file: &Path, log: &Path) -> Result<()> {
     write_whole(file, requirements.as_bytes())?;
     child::run(python.args(PINNED.split(' ')).arg(file), log)
@@ -46,8 +46,8 @@ pub fn of_packaging(project: &Path) -> Result<PathBuf> {
     install(&project.join("target/tools/packaging"), "packaging", PACKAGING)
 }
 
-/// Installs pinned requirements from PyPI in a virtual environment in the directory. Returns the directory of their
-/// programs.
+/// Installs requirements with fixed versions from PyPI, in a virtual environment in `directory`. Returns the directory
+/// of the installed programs.
 fn install(directory: &Path, step: &str, requirements: &str) -> Result<PathBuf> {
     let (mut workshop, venv) = (Workshop::open(directory, 1)?, directory.join("venv"));
     if !venv.join("bin/python3").exists() {
@@ -64,7 +64,7 @@ fn install(directory: &Path, step: &str, requirements: &str) -> Result<PathBuf> 
     Ok(venv.join("bin"))
 }
 
-/// Installs a program from crates.io. Returns its path.
+/// Installs a program from crates.io. Returns the path of the program.
 pub fn from_crates_io(project: &Path, name: &str, version: &str) -> Result<PathBuf> {
     let directory = project.join("target/tools").join(name);
     let (mut workshop, program) = (Workshop::open(&directory, 1)?, directory.join("bin").join(name));

@@ -14,21 +14,21 @@ use sha2::{Digest, Sha256};
 
 use crate::files::{read_dir, remove, write_whole};
 
-/// A directory that is made step by step, by one process at a time.
+/// A directory whose content is made in steps. Only one process at a time works in it.
 pub struct Workshop {
     directory: PathBuf,
-    /// A hash of the steps so far and their inputs.
+    /// A hash of the inputs of all steps so far.
     fingerprint: String,
-    /// The stamps of the steps so far, with their required content.
+    /// For each step so far, the path of its stamp and the content that the stamp must have.
     stamps: Vec<(PathBuf, String)>,
     count: usize,
-    /// The lock of the directory, held from before the first step that must run until the workshop is dropped. Children
-    /// inherit the lock, so if only this process is killed, the next process waits for the remaining children.
+    /// The lock of the directory, held from the first step that must run until the workshop is dropped. Children
+    /// inherit the lock. So if only this process is killed, the next process waits for the remaining children.
     lock: Option<File>,
 }
 
 impl Workshop {
-    /// Opens `directory` for `count` steps.
+    /// Opens `directory`, whose content is made in `count` steps.
     pub fn open(directory: &Path, count: usize) -> Result<Workshop> {
         fs::create_dir_all(directory.join("steps")).with_context(|| {
             format!("Cannot create {}; choose another place with --ros-dir", directory.display())
@@ -37,7 +37,7 @@ impl Workshop {
         Ok(Workshop { directory, fingerprint, stamps: vec![], count, lock: None })
     }
 
-    /// Waits until no other process works here, and locks the directory.
+    /// Locks the directory. Waits until no other process works in it.
     pub fn lock(&mut self) -> Result<()> {
         if self.lock.is_some() {
             return Ok(());
@@ -50,14 +50,14 @@ impl Workshop {
         }
         rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty())?;
         self.lock = Some(lock);
-        // The earlier steps were checked without the lock.
+        // The stamps of the earlier steps were checked before the lock was taken, so they are checked again.
         let is_unchanged = self.stamps.iter().all(|(stamp, made_from)| is_done(stamp, made_from));
         ensure!(is_unchanged, "Another process has changed {}; run it again", self.directory.display());
         Ok(())
     }
 
-    /// Runs a step unless its stamp shows that it was done with the same inputs and after the same steps. The function
-    /// `make` may find the leftovers of an interrupted attempt.
+    /// Runs a step, unless its stamp shows that it was done with the same inputs and after the same earlier steps. When
+    /// `make` runs, the directory may contain the leftovers of an interrupted run.
     pub fn step(
         &mut self,
         name: &str,
@@ -71,11 +71,11 @@ impl Workshop {
             self.lock()?;
         }
         self.stamps.push((stamp.clone(), self.fingerprint.clone()));
-        // Another process may have done the step while this one waited for the lock.
+        // Another process may have done this step while this process waited for the lock.
         if is_done(&stamp, &self.fingerprint) {
             return Ok(());
         }
-        // The later steps must run again.
+        // The later steps must run again, because they depend on this step.
         for later in read_dir(&self.directory.join("steps"))? {
             if later == stamp || !self.stamps.iter().any(|(earlier, _)| *earlier == later) {
                 remove(&later)?;
@@ -89,23 +89,23 @@ impl Workshop {
         Ok(())
     }
 
-    /// Returns the file whose existence shows that a step is complete.
+    /// Returns the path of a step's stamp, a file that exists when the step is complete.
     fn stamp(&self, name: &str) -> PathBuf {
         self.directory.join("steps").join(name)
     }
 
-    /// Returns the file with the output of a step's commands.
+    /// Returns the path of the log with the output of a step's commands.
     pub fn log(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.log"))
     }
 
-    /// Makes a step run again, even if its stamp is valid.
+    /// Removes the stamp of a step, so that the step runs again.
     pub fn forget(&mut self, name: &str) -> Result<()> {
         self.lock()?;
         remove(&self.stamp(name))
     }
 
-    /// Runs the step that writes the Rust interface crates missing in `prefixes` into `overlay`.
+    /// Runs the step that generates the missing Rust interface crates of the packages in `prefixes`, into `overlay`.
     pub fn write_interface_crates(
         &mut self,
         prefixes: &[PathBuf],

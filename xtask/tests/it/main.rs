@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests of the automation itself, of the pages with commands that users paste, and of the Python packages.
+//! Tests of the automation itself, of the documentation pages whose commands users paste, and of the Python packages.
 
 #[path = "../../../testing/test_support/src/domain.rs"]
 mod domain;
@@ -17,7 +17,7 @@ fn output(command: &mut Command) -> (bool, String) {
     (output.status.success(), text)
 }
 
-/// Prints a line that the test harness does not capture, unlike `println!`.
+/// Prints a line that is visible although the test passes. (The test harness captures `println!`.)
 fn note(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Runs the commands of docs/colcon.md and docs/own_cargo_project.md, and the nodes that they build.
+//! Runs the commands in docs/colcon.md and docs/own_cargo_project.md, and the nodes that the commands build.
 
 use std::{
     env, fs,
@@ -12,22 +12,22 @@ use std::{
 
 use crate::{domain, note, output};
 
-/// The repository.
+/// The directory of this repository.
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// The URL from which the pages clone this project.
 const REPOSITORY: &str = "https://github.com/rclrs-topic-statistics/rclrs_topic_statistics";
 /// The variables that a setup file of a ROS 2 sets.
 const SOURCED: [&str; 5] =
     ["AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "ROS_DISTRO"];
-/// Publishes `imu` until rclpy has read the statistics in its arguments.
+/// A Python program that publishes `imu` until it has read the statistics in its arguments.
 const READER: &str = include_str!("reader.py");
 
-/// Runs a node with a condition on a percentile.
+/// Arguments of a node, with a condition on a percentile.
 const NODE: &str = "--ros-args -p 'topic_statistics.warn_unless:=[\"/imu: age.p50<0.000001\"]'";
 
 #[test]
 fn the_pages_build_a_workspace_and_a_cargo_project() {
-    // The path is as short as the path of a home directory. A path in the target directory may be longer.
+    // The path is short, like the path of a home directory. The path of the target directory may be longer.
     let directory = tempfile::Builder::new().prefix("c").rand_bytes(3).tempdir().unwrap();
     let home = Home(directory.path().join("u"));
     if let Err(reason) = home.make(&directory.path().join("venv")) {
@@ -37,13 +37,13 @@ fn the_pages_build_a_workspace_and_a_cargo_project() {
     let page = |section, index| block("colcon", section, index);
     home.paste(&page("Make the workspace", 0));
     home.paste(&page("Make the workspace", 1));
-    // Use the crate versions that this project is tested with.
+    // The node must use the versions of crates with which this project is tested.
     home.paste("cp ~/repository/Cargo.lock src/imu_listener/");
     let build = page("Build on Kilted and Jazzy", 0);
     home.paste(&build);
     let run = page("Run", 0);
     let enter: Vec<_> = run.lines().take_while(|line| !line.starts_with("ros2")).collect();
-    fs::remove_file(home.0.join("terminal")).unwrap(); // "In another terminal"
+    fs::remove_file(home.0.join("terminal")).unwrap(); // the page says "In another terminal"
     home.paste(&format!("source /opt/ros/kilted/setup.bash\n{}", enter.join("\n")));
     home.read(
         "install/imu_listener/lib/imu_listener/imu_listener",
@@ -83,12 +83,12 @@ fn the_pages_build_a_workspace_and_a_cargo_project() {
     }
     home.paste(&with_lock(&page("Your own messages", 3)));
     home.read("target/debug/imu_listener", &["heading publish_period", "imu message_age"]);
-    // Use the feature, with the package that it needs.
+    // Enables the feature `interfaces`, with the interface package that it needs.
     home.paste(&with_lock(&page("Loss events, distributions as messages, and the service", 0)));
     home.read("target/debug/imu_listener", &["heading publish_period", "imu message_age"]);
 }
 
-/// Returns the shell commands of a block of a page of docs/.
+/// Returns the shell commands in a code block of a page in docs/.
 fn block(page: &str, section: &str, index: usize) -> String {
     let text = fs::read_to_string(format!("{PROJECT}/docs/{page}.md")).unwrap();
     let mut sections = text.split("\n## ").filter_map(|text| text.split_once('\n'));
@@ -97,19 +97,19 @@ fn block(page: &str, section: &str, index: usize) -> String {
     block.split("\n```").next().unwrap().to_owned()
 }
 
-/// The home directory of a user who pastes commands into a terminal. Four things differ from the pages: colcon is from
-/// PyPI, the repository is a clone of this one, the ROS 2 is that of the test, and builds are not optimised.
+/// The home directory of a user who pastes commands into a terminal. Four things differ from the pages: colcon is
+/// installed from PyPI, the repository is a copy of this one, ROS 2 is the test's ROS 2, and builds are not optimised.
 struct Home(PathBuf);
 
 impl Home {
-    /// Makes the directory. The error is the reason why this is not possible on this machine.
+    /// Makes the home directory. If this is not possible on this machine, returns the reason.
     fn make(&self, venv: &Path) -> Result<(), String> {
-        // -I: colcon needs another version of empy than ROS 2 has on PYTHONPATH.
+        // Without -I, colcon would find the empy of ROS 2 on PYTHONPATH, but it needs another version.
         let (made, text) = output(Command::new("python3").args(["-I", "-m", "venv"]).arg(venv));
         if !made {
             return Err(format!("python3 makes no virtual environment (apt install python3-venv?): {text}"));
         }
-        // Two steps, as in setup: empy has no wheel and is built with the tools from `build`.
+        // `build` is installed first, as in setup: empy has no wheel, and is built with these tools.
         for requirements in ["build", "colcon"] {
             let mut pip = Command::new(venv.join("bin/python3"));
             let install = "-I -m pip install --require-hashes --no-deps --no-build-isolation -r";
@@ -127,7 +127,7 @@ impl Home {
         let colcon = format!("#!/bin/sh\nexec {0}/python3 -I {0}/colcon \"$@\"\n", bin.display());
         fs::write(self.0.join("bin/colcon"), colcon).unwrap();
         symlink(bin.join("cargo-ament-build"), self.0.join("bin/cargo-ament-build")).unwrap();
-        // cargo has a separate home for installs and clones. Downloaded crates are reused.
+        // cargo gets a separate home for installed programs and cloned repositories. Downloaded crates are shared.
         let default = || PathBuf::from(env::var_os("HOME").unwrap()).join(".cargo");
         let cargo_home = env::var_os("CARGO_HOME").map_or_else(default, PathBuf::from);
         for name in ["registry", "config.toml"] {
@@ -137,8 +137,8 @@ impl Home {
             format!("[url \"file://{}/repository\"]\n\tinsteadOf = {REPOSITORY}\n", self.0.display());
         fs::write(self.0.join(".gitconfig"), instead).unwrap();
         self.make_ros();
-        // Copies the files of this project, and compiled registry crates. Another cargo may replace a crate during the
-        // copy. Missing crates are built.
+        // Copies the files of this project, and the compiled crates of registries, so that they are not built again.
+        // Another cargo may replace a crate during the copy. cargo then builds the missing crate.
         let test = env::current_exe().unwrap();
         let built = test.ancestors().nth(2).unwrap().display();
         self.paste(&format!(
@@ -151,8 +151,8 @@ impl Home {
         Ok(())
     }
 
-    /// Makes `~/ros/setup.bash`, which the pages source as `/opt/ros/kilted/setup.bash`: the test's ROS 2 without the
-    /// parts that the pages add.
+    /// Makes `~/ros/setup.bash`, which replaces `/opt/ros/kilted/setup.bash` of the pages. It sources the test's ROS 2
+    /// without the parts that the commands on the pages add.
     fn make_ros(&self) {
         const INTERFACES: &str = "topic_statistics_interfaces";
         let path = env::var_os("AMENT_PREFIX_PATH").expect("run the tests in the environment of a ROS 2");
@@ -177,7 +177,7 @@ impl Home {
         fs::write(self.0.join("ros/setup.bash"), setup).unwrap();
     }
 
-    /// Runs commands in the terminal, on this test's ROS domain. Returns their output.
+    /// Runs commands as a terminal does, on this test's ROS domain. Returns their output.
     fn paste(&self, commands: &str) -> String {
         let commands = commands.replace("/opt/ros/kilted", self.0.join("ros").to_str().unwrap());
         let commands = commands.replace("cargo install ", "cargo install --debug ");
@@ -189,7 +189,7 @@ impl Home {
             shell.env_remove(variable);
         }
         let (path, installed) = (env::var_os("PATH").unwrap(), self.0.join(".cargo/bin"));
-        // The directory with colcon comes last, so that `python3` is still the interpreter of ROS 2.
+        // The directory with colcon comes last on PATH, so that `python3` remains the interpreter of ROS 2.
         let path = [installed].into_iter().chain(env::split_paths(&path)).chain([self.0.join("bin")]);
         let rustup_home = PathBuf::from(env::var_os("HOME").unwrap()).join(".rustup");
         shell
@@ -198,10 +198,10 @@ impl Home {
             .env("PATH", env::join_paths(path).unwrap())
             .env("CARGO_HOME", self.0.join(".cargo"))
             .env("RUSTUP_HOME", env::var_os("RUSTUP_HOME").map_or(rustup_home, PathBuf::from))
-            .env("CARGO_NET_GIT_FETCH_WITH_CLI", "true") // git knows the repository
+            .env("CARGO_NET_GIT_FETCH_WITH_CLI", "true") // git replaces the URL by the copy
             .env("COLCON_HOME", self.0.join("colcon")) // ignores the user's defaults
-            // Common dependencies are compiled only once (by cargo 1.91 or later), without debug information and
-            // incremental data.
+            // All builds share a directory (cargo 1.91 or later), so common dependencies are compiled only once. Builds
+            // have no debug information and no incremental data.
             .env("CARGO_BUILD_BUILD_DIR", self.0.join("build"))
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_INCREMENTAL", "0")
@@ -212,7 +212,7 @@ impl Home {
         text
     }
 
-    /// Runs the node until rclpy has read the `expected` statistics of the node.
+    /// Runs the node until rclpy has read the `expected` statistics of this node.
     fn read(&self, node: &str, expected: &[&str]) {
         let expected: Vec<_> = expected.iter().map(|metric| format!("'/imu_listener:/{metric}'")).collect();
         fs::write(self.0.join("read.py"), READER).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The verbs `setup`, `env`, `run` and `demo`.
+//! Tests of the verbs `setup`, `env`, `run` and `demo`.
 
 use std::{
     env, fs,
@@ -14,7 +14,7 @@ use crate::{note, output};
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 
-/// The test needs no whole ROS 2, only a prefix that looks like one and has one interface package.
+/// The test makes a prefix that looks like a ROS 2 and has one interface package. No whole ROS 2 is needed.
 #[test]
 fn a_sourced_ros_is_completed_and_used() {
     let directory = tempfile::tempdir().unwrap();
@@ -39,7 +39,7 @@ fn a_sourced_ros_is_completed_and_used() {
     let xtask = |distro: &str, arguments: &[&str]| {
         let mut xtask = Command::new(XTASK);
         xtask.args(arguments).env("AMENT_PREFIX_PATH", path("ros")).env("ROS_DISTRO", distro);
-        // `cargo run` sets the variable. The target directory may have been copied from another checkout.
+        // `cargo run` sets this variable. xtask must use it, because the target directory may be from another checkout.
         xtask.env("CARGO_MANIFEST_DIR", path("copy/xtask")).env_remove("XTASK_ROS_DIR");
         xtask
     };
@@ -56,24 +56,24 @@ fn a_sourced_ros_is_completed_and_used() {
     let made = fs::read_dir(path("copy/.ros")).unwrap().next().unwrap().unwrap().path();
     assert!(made.join("overlay/share/shapes/rust/Cargo.toml").is_file());
 
-    // A complete setup needs no write permission. (Not even root can write to a directory as a file.)
+    // A complete setup needs no write permission. The lock becomes a directory, so not even root can write to it.
     fs::remove_file(made.join("lock")).unwrap();
     fs::create_dir(made.join("lock")).unwrap();
-    // A closed reader is not an error: `cargo xtask env | head -1`.
+    // If the reader has closed its end, as in `cargo xtask env | head -1`, this must not be an error.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     assert!(xtask("kilted", &["env"]).stdout(writer).status().unwrap().success());
-    // `cargo xtask run -- node & kill $!` ends the node.
+    // `cargo xtask run -- node & kill $!` must end the node.
     let run = xtask("kilted", &["run", "sh", "-c", "echo $$"]).stdout(Stdio::piped()).spawn().unwrap();
     let id = run.id();
     assert_eq!(run.wait_with_output().unwrap().stdout, format!("{id}\n").into_bytes());
 }
 
-/// The directory has a name that a user might choose, with a space and an accent. The directory is beside cargo's
+/// The name of the directory contains a space and an accent, as a user's directory may. The directory is beside cargo's
 /// target directory, where there is enough disk space.
 #[test]
 fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
-    // With a sourced ROS 2, there may be no wheels and no network, and the user did not ask for an embedded ROS 2.
+    // On a sourced ROS 2, there may be no wheels and no network, and the user wants no embedded ROS 2.
     if env::var_os("_ROS_WHEELS_BOOTSTRAP_COMPLETE").is_none() {
         note("skipped: setup: the tests run on a sourced ROS 2; `cargo xtask test --embedded` makes embedded ones");
         return;
@@ -86,7 +86,7 @@ fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
         xtask.arg("--ros-dir").arg(&ros_dir).args(distro).args(arguments);
         xtask
     };
-    // Nothing listens on port 9 (discard) of this machine, so pip cannot reach an index.
+    // Port 9 (discard) of this machine has no server, so pip cannot reach a package index.
     let (made, text) = output(xtask(&["setup"]).env("PIP_INDEX_URL", "http://127.0.0.1:9/simple"));
     assert!(!made && text.contains("error: The package index PyPI cannot be reached; check the"), "{text}");
     let mut killed = xtask(&["setup"]).stderr(Stdio::null()).process_group(0).spawn().unwrap();
@@ -106,7 +106,7 @@ fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
                   from topic_statistics_interfaces.srv import GetTopicStatistics\nprint(M().unit == '')";
     let (works, text) = output(&mut xtask(&["run", "python3", "-B", "-c", script]));
     assert!(works && text.trim() == "True", "{text}");
-    // Libraries for Rust programs do not need Python's. CMake files contain no directory of another machine.
+    // Libraries for Rust programs must not need Python's. CMake files must name no directory of another machine.
     let script = "! { grep -rl /opt/python/ share/*/cmake || cd lib && patchelf --print-needed librcl.so \
                   libstd_msgs__*_c.so | grep generator_py; } && [ -z \"$(find .. -name '*.part')\" ]";
     let (repaired, text) = output(xtask(&["run", "sh", "-c", script]).current_dir(prefix.join("venv")));
@@ -119,7 +119,7 @@ fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
     assert!(before.1.lines().count() > 1000 && changes() == before, "files have changed");
 }
 
-/// The ROS 2 in which the tests run is the sourced one.
+/// The ROS 2 in which the tests run counts as the sourced ROS 2.
 #[test]
 fn the_demo_shows_both_topics_and_leaves_no_process() {
     let mark = format!("MARK={}", std::process::id());
@@ -134,7 +134,7 @@ fn the_demo_shows_both_topics_and_leaves_no_process() {
     let mut demo = Command::new(XTASK);
     let mut demo = demo.arg("demo").env("MARK", id).stdout(Stdio::piped()).spawn().unwrap();
     let mut rows = BufReader::new(demo.stdout.take().unwrap()).lines().map(Result::unwrap);
-    // A String has no age.
+    // A String has no header, so it has no age.
     let age = |row: &str| row.split_whitespace().nth(10)?.parse::<f64>().ok();
     assert!(rows.any(|row| row.starts_with("/listener:/imu") && age(&row).is_some()), "no age of imu");
     let chatter = rows.find(|row| row.starts_with("/listener:/chatter")).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A listener: receives a talker's messages for some seconds and reports their cost.
+//! A listener process: receives a talker's messages for some seconds, and reports their cost.
 
 use std::{
     any::Any,
@@ -31,7 +31,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Statistics {
     Off,
-    /// The listener has no statistics, but a publisher that publishes nothing.
+    /// The listener has no statistics, but an idle publisher on /statistics.
     Publisher,
     On,
     All,
@@ -60,7 +60,7 @@ pub struct Options {
     pub seconds: f64,
 }
 
-/// A listener's report. The report covers the time after the node's creation and discovery.
+/// A listener's report. Unless a field says otherwise, it covers the time after the warm-up.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Listened {
     pub received: u64,
@@ -70,9 +70,9 @@ pub struct Listened {
     /// The number of windows that did not start at the stop of the previous window.
     pub gaps: u64,
     pub seconds: f64,
-    /// CPU time of the whole process, in seconds.
+    /// CPU time of the whole process since the end of the warm-up, in seconds.
     pub cpu: f64,
-    /// CPU time until the end of the warm-up, in seconds.
+    /// CPU time of the whole process until the end of the warm-up, in seconds.
     pub start_cpu: f64,
     /// The median latency from source timestamp to callback, in microseconds.
     pub p50_us: u64,
@@ -88,15 +88,15 @@ impl Listened {
     }
 }
 
-/// After this time, the node's creation and discovery are complete.
+/// The warm-up: this time after the first message, discovery is complete.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 struct Received {
     first: Option<Instant>,
-    /// The end of the warm-up, and the process's CPU time at that moment.
+    /// The time at which the warm-up ended, and the process's CPU time at that moment.
     begun: Option<(Instant, Duration)>,
     messages: u64,
-    /// The numbers of the first and the last message.
+    /// The publication sequence numbers of the first message and of the last one, including the warm-up.
     numbers: Option<(u64, u64)>,
     all: u64,
     /// The latency from source timestamp to callback, in microseconds.
@@ -207,7 +207,7 @@ fn listen<T: Message>(options: &Options) -> Result<()> {
         max_us: received.latency.max(),
         peak_kb: memory("self", "VmHWM")?,
     };
-    drop(received); // a callback may wait for it
+    drop(received); // a callback may wait for this lock
     println!("{}", serde_json::to_string(&listened)?);
     Ok(())
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::process::{cpu, output};
 
-/// The share of the processor time that other programs may use on a quiet machine.
+/// If other programs use at most this share of the processor time during a run, the machine was quiet.
 const QUIET: f64 = 0.05;
 
 pub struct Start {
@@ -16,7 +16,7 @@ pub struct Start {
     commit: String,
     date: String,
     load: String,
-    /// The processor time used at the start: of the machine, and of this process with its children, in seconds.
+    /// The processor time used until the start, in seconds: by the machine, and by this process with its children.
     used: [f64; 2],
 }
 
@@ -27,7 +27,7 @@ impl Start {
         Ok(Start { at: Instant::now(), commit, date, load: load()?, used: used()? })
     }
 
-    /// Returns the figures of the run, which ends now.
+    /// Ends the run. Returns the figures of the run for the page.
     pub fn end(self) -> Result<[(String, String); 9]> {
         let information = fs::read_to_string("/proc/cpuinfo")?;
         let model = information.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -75,7 +75,7 @@ fn used() -> Result<[f64; 2]> {
     let stat = fs::read_to_string("/proc/stat")?;
     let times = stat.lines().next().context("/proc/stat is empty")?.split_whitespace().skip(1).take(8);
     let ticks = times.map(str::parse::<f64>).collect::<Result<Vec<_>, _>>()?;
-    // The 4th and 5th fields are idle time and waiting for disks.
+    // The 4th field is idle time, and the 5th field is the time of waiting for disks.
     let idle = ticks.iter().skip(3).take(2).sum::<f64>();
     Ok([(ticks.iter().sum::<f64>() - idle) / 100.0, cpu("/proc/self", true)?])
 }

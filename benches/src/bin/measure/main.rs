@@ -2,7 +2,7 @@
 
 //! `cargo xtask bench`: measures the cost of statistics. Prints tables in Markdown, or writes docs/performance.md.
 //!
-//! Each measurement has a module. A measurement that needs several processes runs this program again for each process.
+//! Each measurement has a module. If a measurement needs several processes, this program runs itself again for each.
 
 mod contention;
 mod end_to_end;
@@ -23,7 +23,7 @@ use anyhow::Result;
 use clap::{Arg, ArgAction, Command};
 use table::Table;
 
-/// A measurement: its option, help, seconds per run, and function.
+/// A measurement: the option, the help text, the seconds of each run, and the function.
 type Measurement = (&'static str, &'static str, f64, fn(f64) -> Result<Table>);
 
 const MEASUREMENTS: [Measurement; 7] = [
@@ -42,7 +42,7 @@ const MEASUREMENTS: [Measurement; 7] = [
 ];
 
 fn main() -> Result<()> {
-    // Run as a process of a measurement, with options as JSON.
+    // A measurement runs this program again with the name of a process, and with options as JSON.
     if let [_, process, options] = &std::env::args().collect::<Vec<_>>()[..] {
         match process.as_str() {
             "talker" => return talker::run(serde_json::from_str(options)?),

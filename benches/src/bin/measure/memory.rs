@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The heap of a node's statistics, compared with a plain publisher, by the depth of the history.
+//! The heap of a node's statistics, compared with the heap of a plain publisher, for several depths of the history.
 
 use anyhow::Result;
 use benchmarks::heap;
@@ -13,7 +13,7 @@ use crate::{
     table::{median, Table},
 };
 
-/// A depth of the history, and the bytes of a plain publisher, of statistics, and of statistics with distributions.
+/// A depth of the history, and the heap in bytes: of a plain publisher, of statistics, and with distributions.
 type Heap = (String, [Option<f64>; 3]);
 
 pub fn measure(_seconds: f64) -> Result<Table> {
@@ -28,7 +28,7 @@ pub fn measure(_seconds: f64) -> Result<Table> {
     Ok(table)
 }
 
-/// Runs the measured process. Prints its heap for each depth.
+/// The measured process. Prints the heaps for each depth.
 pub fn run() -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_heap")?;
@@ -49,8 +49,8 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Returns the bytes of a value, measured several times because threads of the middleware also allocate during a
-/// measurement. The first creation also loads libraries and registers types.
+/// Returns the heap, in bytes, of a created value. The value is created several times, because threads of the
+/// middleware also allocate memory. The first creation in a process also loads libraries and registers types.
 fn heaps_of<T>(create: impl Fn() -> Result<T>) -> Result<Vec<f64>> {
     let measure = |_| {
         let before = heap();

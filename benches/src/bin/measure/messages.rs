@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::{process::cargo, table::Table};
 
-/// The rows of the table, with the names of the benchmarks.
+/// The rows of the table: a description, and the name of the benchmark.
 const ROWS: [(&str, &str); 30] = [
     ("the clock", "floor/clock"),
     ("an empty call under std's `Mutex`", "floor/std_mutex"),
@@ -42,7 +42,7 @@ const ROWS: [(&str, &str); 30] = [
     ("building the statuses of 1000 sources", "health/statuses_1000"),
 ];
 
-/// The counts that the tests print.
+/// The names of the counts that the tests print.
 const COUNTS: [&str; 4] = [
     "instructions_per_message",
     "allocations_per_message",
@@ -53,11 +53,11 @@ const COUNTS: [&str; 4] = [
 pub struct Messages {
     /// Medians in nanoseconds, by benchmark name.
     times: BTreeMap<&'static str, f64>,
-    /// The counts from the tests' lines `name=value`.
+    /// The counts by name, from the lines `name=value` that the tests print.
     counts: BTreeMap<String, String>,
 }
 
-/// Runs the benchmarks, with options for criterion, and the tests.
+/// Runs the benchmarks with these options for criterion. Then runs the tests.
 pub fn measure(options: &[&str]) -> Result<Messages> {
     let bench = ["bench", "--package", "benchmarks", "--bench", "cost", "--", "--quiet"];
     cargo(&[&bench, options].concat())?;
@@ -69,7 +69,7 @@ pub fn measure(options: &[&str]) -> Result<Messages> {
     Ok(Messages { times, counts: counts.map(|(name, count)| (name.to_owned(), count.to_owned())).collect() })
 }
 
-/// Returns criterion's last estimate of a median, in nanoseconds.
+/// Returns the median, in nanoseconds, that criterion estimated in the last run of this benchmark.
 fn median(name: &str) -> Result<f64> {
     let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let file = Path::new(&target).join("criterion").join(name).join("new/estimates.json");
@@ -95,7 +95,7 @@ impl Messages {
         table
     }
 
-    /// Returns the figures in the text of the page, outside of the table.
+    /// Returns the figures for the text of the page. The table is not among them.
     pub fn figures(&self) -> Vec<(String, String)> {
         let [clock, record, with_clock] =
             ["floor/clock", "default/record", "default/record_with_clock"].map(|name| self.time(name));
@@ -117,7 +117,7 @@ impl Messages {
         ];
         let times = times.map(|(name, time)| (name.to_owned(), format!("{time:.1}")));
         let clocks = clocks.map(|(name, clocks)| (name.to_owned(), format!("{clocks:.2}")));
-        // `NA` if a figure was not counted.
+        // A count that no test has printed becomes `NA`.
         let counts = COUNTS
             .map(|name| (name.to_owned(), self.counts.get(name).cloned().unwrap_or_else(|| "NA".to_owned())));
         times.into_iter().chain(clocks).chain(counts).collect()

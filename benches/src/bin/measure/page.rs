@@ -11,7 +11,7 @@ use crate::{machine::Start, messages, Measurement, MEASUREMENTS};
 const TEMPLATE: &str = include_str!("../../../performance.md");
 const PAGE: &str = "docs/performance.md";
 
-/// The measurements of the page: their options, and the seconds of each run.
+/// The measurements on the page: the option of each measurement, and the seconds of each run.
 const TABLES: [(&str, f64); 6] = [
     ("memory", 0.0),
     ("end-to-end", 2.5),
@@ -21,7 +21,7 @@ const TABLES: [(&str, f64); 6] = [
     ("probe", 10.0),
 ];
 
-/// Measures everything once, in about twenty minutes, and writes the page.
+/// Runs all measurements of the page once, in about twenty minutes. Writes the page.
 pub fn write() -> Result<()> {
     let (started, start) = (Instant::now(), Start::now()?);
     eprintln!("messages and windows, with the build ...");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The cost of the preloaded library, with a middleware and an rclcpp that do nothing.
+//! The cost of the preloaded library, measured with a middleware and an rclcpp whose functions do nothing.
 
 use anyhow::{Context, Result};
 use test_support::preload;
@@ -10,7 +10,7 @@ use crate::{
     table::{median, Table},
 };
 
-/// The values of `TOPIC_STATISTICS_METRICS`; `None` runs without the library.
+/// The values of `TOPIC_STATISTICS_METRICS` that are measured; `None` runs without the preloaded library.
 const METRICS: [Option<&str>; 5] = [
     None,
     Some("message_age,message_period"),
@@ -19,7 +19,7 @@ const METRICS: [Option<&str>; 5] = [
     Some("all"),
 ];
 
-/// How often each row is measured. All rows are measured once before any row is measured again.
+/// How often each value is measured. All values are measured once before any value is measured again.
 const ROUNDS: usize = 5;
 
 pub fn measure(_seconds: f64) -> Result<Table> {

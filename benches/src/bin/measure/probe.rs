@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The probe effect: how an observer affects a subscriber of a topic, and how many of the subscriber's losses the
-//! observer sees.
+//! The probe effect: how an observer of a topic affects another subscriber of the topic, and how many of that
+//! subscriber's losses the observer also sees.
 
 use std::{
     path::PathBuf,
@@ -26,7 +26,7 @@ const RATES: [f64; 4] = [100.0, 1000.0, 5000.0, 0.0];
 /// The longest wait for an observer's first message, and for its report of the last losses.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The observers. The last one is the subscriber's own statistics.
+/// The observers. The last one is the preloaded library in the subscriber's own process.
 const OBSERVERS: [&str; 6] = [
     "nothing",
     "topic_monitor",
@@ -67,7 +67,7 @@ impl Programs {
     }
 }
 
-/// Reads an observer's output until the observer has received a message, or until the time limit. Returns the losses reported last.
+/// Reads an observer's output until it has received a message, or until the limit. Returns the last reported losses.
 fn read(lines: &Receiver<String>, limit: Duration, until_it_receives: bool) -> Option<u64> {
     let (deadline, mut lost) = (Instant::now() + limit, None);
     while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -103,7 +103,7 @@ fn run(programs: &Programs, rate: f64, observer: &str, seconds: f64) -> Result<S
     let listened: Listened = read_report(&mut listener)?;
     let (after, elapsed) = (used()?, started.elapsed().as_secs_f64());
     let [talker_cpu, observer_cpu] = [0, 1].map(|index| (after[index] - before[index]) / elapsed * 100.0);
-    // Read the reports that are still under way.
+    // Some of the observer's reports may not have arrived yet, so wait two seconds for them.
     let seen = read_lines(Duration::from_secs(2), false);
     let recall = match (seen, listened.lost) {
         (None, _) | (_, 0) => "-".to_owned(),

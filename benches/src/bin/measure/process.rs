@@ -13,7 +13,7 @@ use anyhow::{ensure, Context, Result};
 use nix::time::{clock_gettime, ClockId};
 use serde::{de::DeserializeOwned, Serialize};
 
-/// Returns the command that runs a program on the ROS domain of this measurement, on this machine only.
+/// Returns the command that runs a program in the ROS domain of this measurement, on this machine only.
 ///
 /// Unlike the tests' processes, the program uses the default transports of Fast DDS, as users do.
 pub fn command(program: impl AsRef<Path>) -> Command {
@@ -27,13 +27,14 @@ pub fn command(program: impl AsRef<Path>) -> Command {
 
 /// Returns the command that runs this program as a process of a measurement, with its options.
 pub fn itself(process: &str, options: &impl Serialize) -> Result<Command> {
-    // The program's file may have been replaced: `cargo test` rebuilds it with the features of dev-dependencies.
+    // This program's file may have been replaced, because `cargo test` rebuilds it with the features of
+    // dev-dependencies. /proc/self/exe is the running program.
     let mut command = command("/proc/self/exe");
     command.arg(process).arg(serde_json::to_string(options)?);
     Ok(command)
 }
 
-/// Runs this program as a process of a measurement. Returns its report.
+/// Runs this program as a process of a measurement. Returns the report that the process prints.
 pub fn report<T: DeserializeOwned>(process: &str, options: &impl Serialize) -> Result<T> {
     read_report(&mut itself(process, options)?)
 }
@@ -64,17 +65,17 @@ pub fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
 
-/// Returns the CPU time of a process or a thread in seconds, from its directory in /proc. `with_children` adds the time
-/// of ended children.
+/// Returns the CPU time of a process or a thread in seconds, from the files in its directory in /proc. `with_children`
+/// adds the CPU time of ended children.
 pub fn cpu(directory: impl AsRef<Path>, with_children: bool) -> Result<f64> {
     let stat = fs::read_to_string(directory.as_ref().join("stat"))?;
-    // The process name before these fields may contain spaces. USER_HZ is 100.
+    // The process name before these fields may contain spaces. A tick is 1/100 s (USER_HZ).
     let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat has an unknown format")?;
     let ticks = fields.split(' ').skip(11).take(if with_children { 4 } else { 2 }).map(str::parse::<f64>);
     Ok(ticks.collect::<Result<Vec<_>, _>>()?.iter().sum::<f64>() / 100.0)
 }
 
-/// Returns the memory of a process (`self` or its id) in kB: `VmRSS`, or the peak `VmHWM`.
+/// Returns the memory of a process (`self` or a process id) in kB. `field` is `VmRSS`, or `VmHWM` for the peak.
 pub fn memory(process: &str, field: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));

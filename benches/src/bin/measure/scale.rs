@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A node with many subscriptions with statistics. Each receives messages at 10 Hz.
+//! A node with many subscriptions with statistics. Each subscription receives messages at 10 Hz.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,8 @@ use crate::{
     table::Table,
 };
 
-/// Measures nodes with many subscriptions. The figures include the publishers and a reader of `/statistics`.
+/// Measures nodes with many subscriptions. The process also contains the publishers and a reader of `/statistics`, so
+/// the figures include these.
 pub fn measure(seconds: f64) -> Result<Table> {
     let mut table = Table::new(
         "subscriptions | CPU | memory | threads | tick | messages on `/statistics` | missing | with a window",
@@ -32,7 +33,6 @@ pub fn measure(seconds: f64) -> Result<Table> {
     Ok(table)
 }
 
-/// Runs the measured process.
 pub fn run((count, seconds): (usize, u64)) -> Result<()> {
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node("bench_many")?;
@@ -43,8 +43,8 @@ pub fn run((count, seconds): (usize, u64)) -> Result<()> {
         let subscription = statistics.create_subscription(topic.as_str().keep_last(10), |_: Imu| ())?;
         held.push((subscription, node.create_publisher::<Imu>(topic.as_str().keep_last(10))?));
     }
-    // The longest time in ms from the stop of a window to the publication of its message, the number of messages, and
-    // the number of gaps between the windows of a metric.
+    // The longest time in ms from the stop of a window to the publication of its message; the number of messages on
+    // `/statistics`; and the number of gaps between consecutive windows of the same metric.
     let ticks = Arc::new(Mutex::new((0.0_f64, 0_u64, 0_u64)));
     let (to, mut stops) = (Arc::clone(&ticks), HashMap::new());
     let read = move |message: MetricsMessage, info: MessageInfo| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks that memory is constant: for 1e8 messages in the library, and for a listener at 2000 Hz in a short and in a
-//! long run.
+//! Checks that memory does not grow: while the library records 1e8 messages, and in a listener at 2000 Hz that runs for
+//! a long time, compared with a short run.
 
 use anyhow::Result;
 
@@ -15,7 +15,7 @@ use crate::{
 
 /// Records 1e8 messages. Then a listener runs for a tenth of the time, and another listener for the whole time.
 pub fn measure(seconds: f64) -> Result<Table> {
-    std::env::set_var("MESSAGES", "25000000"); // messages of each of four kinds
+    std::env::set_var("MESSAGES", "25000000"); // for each of the test's four recorders
     let test = ["test", "--release", "--quiet", "--package", "benchmarks", "--test", "it"];
     cargo(&[&test[..], &["--", "message::a_message_allocates_nothing"]].concat())?;
     eprintln!("100000000 messages recorded: memory constant, every message in its window");

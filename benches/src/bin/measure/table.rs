@@ -37,7 +37,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Returns a quantile, interpolated: the median of an even count is the mean of the middle two values.
+/// Returns a quantile, interpolated between two values. The median of an even count is the mean of the middle two.
 pub fn quantile(values: impl IntoIterator<Item = f64>, quantile: f64) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

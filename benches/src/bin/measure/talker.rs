@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A talker: publishes until it is ended.
+//! A talker process: publishes messages until the process is ended.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ pub fn run(options: Options) -> Result<()> {
     }
 }
 
-/// Publishes a message on `load` at a rate. Slow publications do not delay the times of later messages.
+/// Publishes messages on `load` at a rate. A slow publication does not change the planned times of later messages.
 fn publish<T: rosidl_runtime_rs::Message>(
     node: &Node,
     rate: f64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads any bytes as a file of a bag.
+//! Reads the bytes as a file of a bag.
 
 use std::{collections::HashMap, fs, ops::ControlFlow};
 
@@ -38,8 +38,8 @@ impl Visitor for Check {
     }
 }
 
-/// The reader refuses a file, or reads it in bounded time and memory. Each window starts at the stop of the previous
-/// one. No figure is infinite. Each message is in one window or is reported as unplaced.
+/// The reader must refuse a file, or read the file in bounded time and memory. Each window must start at the stop of
+/// the previous window. No figure may be infinite. Each message must be in one window, or be reported as unplaced.
 pub fn bag(bytes: &[u8]) {
     let Some((option, file)) = bytes.split_last() else { return };
     let path = std::env::temp_dir().join(format!("fuzz_bag_{}", std::process::id()));

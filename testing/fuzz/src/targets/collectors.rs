@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Passes any streams of samples to the collectors, and compares them with an oracle that keeps every sample.
+//! Passes streams of samples to the collectors, and compares the figures with an oracle that keeps every sample.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use topic_statistics_core::{
 
 use crate::input::Input;
 
-/// Every figure equals the oracle's figure up to 1e-9 of the samples' size, or is NaN if there is no value. No figure
-/// is infinite.
+/// Every figure must equal the oracle's figure up to 1e-9 of the largest sample, or be NaN if there is no value. No
+/// figure may be infinite.
 pub fn collectors(bytes: &[u8]) {
     let mut input = Input(bytes);
     match input.below(4) {
@@ -26,7 +26,7 @@ pub fn collectors(bytes: &[u8]) {
 
 fn check_summary(summary: &Summary, samples: &[f64], what: &str) {
     assert_eq!(summary.sample_count, samples.len() as u64, "{what}: {summary:?} of {samples:?}");
-    // Samples are divided by the largest one, so that the oracle's sums do not overflow.
+    // The oracle divides the samples by the largest sample, so that its sums do not overflow.
     let size = samples.iter().copied().map(f64::abs).fold(0.0, f64::max);
     let divisor = if size > 0.0 { size } else { 1.0 };
     let scaled: Vec<f64> = samples.iter().map(|sample| sample / divisor).collect();
@@ -46,14 +46,14 @@ fn check_summary(summary: &Summary, samples: &[f64], what: &str) {
         let is_same = if expected.is_nan() {
             ours.is_nan()
         } else {
-            // Squares underflow for samples below 1e-150, and overflow above 1e150.
+            // The squares in the standard deviation underflow below 1e-150, and overflow above 1e150.
             (ours - expected * divisor).abs() <= (1e-9 * size).max(1e-150) || (ours.is_nan() && size > 1e150)
         };
         assert!(is_same, "{what}: {name} {ours}, expected {expected} times {divisor}, of {samples:?}");
     }
 }
 
-/// Panics if a distribution has another number of samples, or a quantile that is neither within its error nor NaN.
+/// Panics if the number of samples differs, or if a quantile is neither within the documented error nor NaN.
 fn check_distribution(distribution: &Distribution, samples: &[f64]) {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -94,12 +94,12 @@ fn milliseconds(from: i64, to: i64) -> f64 {
     (i128::from(to) - i128::from(from)) as f64 / 1e6
 }
 
-/// Passes any times of callbacks, and any stamps of their messages.
+/// Passes times of callbacks, and stamps of messages, to the collectors of ages and periods.
 fn times(input: &mut Input) {
     let first = if input.bool() { FirstPeriod::CarriedOver } else { FirstPeriod::NoSample };
     let (mut ages, mut periods) = (AgeCollector::default(), PeriodCollector::new(first));
-    // The ages of the window, and the times of its messages. If the period continues from the previous window, its last
-    // message comes first.
+    // `samples` are the ages in the window, and `messages` the times of its messages. With `CarriedOver`, the last
+    // message of the previous window comes first.
     let (mut samples, mut messages) = (vec![], vec![]);
     let mut last = 1_790_000_000_000_000_000;
     loop {
@@ -115,7 +115,7 @@ fn times(input: &mut Input) {
         if input.is_empty() {
             break;
         }
-        // The collector of periods uses the largest time for "no message". A monotonic clock reaches it after 292 years.
+        // For the collector of periods, the largest time means "no message". A clock reaches it after 292 years.
         let now = input.time(last).min(i64::MAX - 1);
         let stamp = input.time(now);
         ages.accept(stamp, now);
@@ -126,8 +126,8 @@ fn times(input: &mut Input) {
     }
 }
 
-/// Passes any sequence numbers of some publishers. The totals must be the sums of the results for the messages. The
-/// simulator has a model of the losses.
+/// Passes sequence numbers of some publishers to the tracker of losses. The totals must be the sums of the results for
+/// the messages. (The simulator compares the losses with a model.)
 fn sequences(input: &mut Input) {
     let mut tracker = SequenceTracker::default();
     let (mut latest, mut publishers) = (BTreeMap::<u8, u64>::new(), BTreeMap::<u8, u64>::new());
@@ -160,7 +160,7 @@ fn sequences(input: &mut Input) {
         }
         latest.insert(gid, number);
         let totals = tracker.totals();
-        // A late message was counted as lost before, unless it was sent before the first message or long ago.
+        // A late message was counted as lost earlier, unless it was sent before the first received message or long ago.
         if let Some(ours) = totals.lost.map(u128::from) {
             assert!(is_known && (lost.saturating_sub(late)..=lost).contains(&ours), "{ours} of {lost}");
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Parses any text as the value of `topic_monitor --require`.
+//! Parses the bytes as the value of `topic_monitor --require`.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use topic_statistics_observe::{
 
 use crate::check::has_no_control;
 
-/// An error points into the text. Conditions stay equal when printed and parsed again. NaN fulfils no condition.
+/// An error must point into the text. A condition must stay equal when printed and parsed. NaN must meet none.
 pub fn condition(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Err(error) = text.parse::<rclrs_topic_statistics::health::Conditions>() {
@@ -27,11 +27,11 @@ pub fn condition(bytes: &[u8]) {
     }
 }
 
-/// Returns an upper bound of the length of an error, in bytes.
+/// Returns an upper bound of the length of an error message, in bytes.
 ///
-/// The longest error names an unknown metric: it lists all metrics, and repeats the metric and the whole text. Both are
-/// cut after 255 characters and "…"; an escaped character has at most eight bytes (`\u{202e}`). The number of a
-/// character has up to 20 digits.
+/// The longest error is about an unknown metric: it lists all metrics, and repeats the metric and the whole text. Both
+/// are cut after 255 characters and "…". An escaped character has at most eight bytes (`\u{202e}`). The position of the
+/// error, a number, has up to 20 digits.
 fn longest_error() -> usize {
     let short = "x".parse::<rclrs_topic_statistics::health::Conditions>().unwrap_err().to_string();
     short.len() + 2 * (255 * 8 + "…".len()) + 20

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Passes any definition of an interface to the generator.
+//! Passes definitions of an interface to the generator of Rust crates.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -15,7 +15,7 @@ use crate::check::has_no_control;
 
 const SEPARATOR: &str = "%%";
 
-/// The output is Rust and TOML with only the definition's content: comments, names and values cannot inject code.
+/// The output must be Rust and TOML with only the definition's content: comments, names and values cannot inject code.
 ///
 /// An input has four parts, separated by `%%`: the names of the package and of the interface, `package.xml`, the type
 /// description, and the `.idl` file.
@@ -43,7 +43,7 @@ pub fn definition(bytes: &[u8]) {
 }
 
 fn check_file(package: &Package, path: &str, content: &str) {
-    // rustc denies these characters in comments, because they make source look different from what it is.
+    // rustc denies these characters in comments, because source code with them looks different from what it is.
     let is_wrong = |c: char| {
         (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
@@ -78,7 +78,7 @@ fn parse(path: &str, content: &str) -> syn::File {
     syn::parse_file(content).unwrap_or_else(|error| panic!("{path}: {error}\n{content}"))
 }
 
-/// Panics if the structures, fields and constants of a file are not those of its namespace.
+/// Panics if a file has other structures, fields or constants than the definitions of its namespace.
 fn source(package: &Package, path: &str, content: &str) {
     let file = parse(path, content);
     let is_rmw = path.ends_with("/rmw.rs");
@@ -131,7 +131,7 @@ fn is_literal(expr: &syn::Expr) -> bool {
     }
 }
 
-/// Panics if documentation has code that rustdoc would test, or HTML.
+/// Panics if documentation contains HTML, or code that rustdoc would run as a test.
 fn documentation(attributes: &[syn::Attribute]) {
     let lines = attributes.iter().filter_map(|attribute| match &attribute.meta {
         syn::Meta::NameValue(name_value) if name_value.path.is_ident("doc") => match &name_value.value {
@@ -151,7 +151,7 @@ fn documentation(attributes: &[syn::Attribute]) {
     }
 }
 
-/// Panics at tokens that the templates do not contain.
+/// Panics at tokens that the generator's templates do not contain.
 struct Harmless<'a> {
     content: &'a str,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any messages into the state of the exporter, and into the formats that it serves.
+//! Passes messages to the state of the exporter, and encodes the state in the formats that the exporter serves.
 
 use std::{
     collections::BTreeMap,
@@ -22,12 +22,12 @@ use topic_statistics_exporter::testing::{
 use super::from_statistics::{distribution, message};
 use crate::{check::has_no_control, input::Input};
 
-/// The number of time series has a bound, no two are the same, each is a line that a scraper can read, and counters
-/// never fall while they exist. No series of a sender is left out while another sender holds more series than both
-/// senders together would need.
+/// The number of time series must be bounded, and no two may be the same. A scraper must be able to read each line. A
+/// counter must not fall while it exists. No series of a sender may be left out while another sender holds more series
+/// than both senders would need together.
 pub fn exposition(bytes: &[u8]) {
     let mut input = Input(bytes);
-    // Every input starts at the same time, which is read only once.
+    // Every input starts at the same time. The clock is read only once, so that an input always gives the same result.
     static START: OnceLock<Now> = OnceLock::new();
     let mut now = *START.get_or_init(Now::read);
     let limits = Limits {
@@ -71,7 +71,7 @@ pub fn exposition(bytes: &[u8]) {
         }
         let room = Source::SERIES + MetricState::SERIES + limits.classic_buckets.series();
         if state.series() + room > limits.max_series {
-            counters.clear(); // Series that are not current may make room. They begin at 0 when they come back.
+            counters.clear(); // The state may remove old series. If they come back, they begin at 0.
         }
         let (is_window, left_out) =
             (matches!(received, Ok(Received::Window(_))), state.counts().beyond_max_series);
@@ -83,7 +83,7 @@ pub fn exposition(bytes: &[u8]) {
         match input.below(8) {
             0 => {
                 state.expire(now.monotonic);
-                counters.clear(); // A series that has ended begins at 0 when it comes back.
+                counters.clear(); // The state may have removed series. If they come back, they begin at 0.
             }
             1 => counters = is_text(&state, now, &counters),
             _ => {}
@@ -98,7 +98,7 @@ pub fn exposition(bytes: &[u8]) {
     assert_eq!((state.sources().len(), state.diagnostics().len(), state.series()), (0, 0, 0));
 }
 
-/// The status of one of two judges of the source `/a:/b`.
+/// Returns a status of the source `/a:/b`. One of two programs has compared this source with its expectations.
 fn judged(input: &mut Input) -> DiagnosticStatus {
     let value = |key: &str, value: String| KeyValue { key: key.to_owned(), value };
     let counts = [(); 4].map(|()| input.u8().to_string()).join(" ");
@@ -114,7 +114,7 @@ fn judged(input: &mut Input) -> DiagnosticStatus {
     }
 }
 
-/// Returns a window that the exporter accepts, of one of a few sources. The window may claim to be long.
+/// Returns a window that the exporter accepts, of one of a few sources. Some windows are a day long.
 fn usual(input: &mut Input, number: i32) -> MetricsMessage {
     let average = f64::from(i8::from_le_bytes([input.u8()]));
     let (below, above) = (f64::from(input.u8()), f64::from(input.u8()));
@@ -130,7 +130,7 @@ fn usual(input: &mut Input, number: i32) -> MetricsMessage {
     }
 }
 
-/// Panics if the text has a line that a scraper cannot read. Returns the counters.
+/// Panics if the exposition in text format has a line that a scraper cannot read. Returns the values of the counters.
 fn is_text(state: &State, now: Now, before: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let text = String::from_utf8(Format::Text.encode(state, now.monotonic, 1e9, vec![])).expect("UTF-8");
     let mut all = BTreeMap::new();
@@ -139,7 +139,7 @@ fn is_text(state: &State, now: Now, before: &BTreeMap<String, f64>) -> BTreeMap<
         let (name, value) = line.rsplit_once(' ').expect("a value");
         let value: f64 = value.parse().expect("a number");
         assert!(value.is_finite(), "{line}");
-        // Quotes are around values only: behind each value is a comma or the end.
+        // Only label values have quotes: after each value, there is a comma or the closing brace.
         let mut is_value = false;
         let mut characters = name.chars().peekable();
         while let Some(c) = characters.next() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any messages on `/statistics`, `/statistics/distribution` and `/diagnostics` into `topic_monitor --from-statistics`.
+//! Passes messages on `/statistics`, `/statistics/distribution`, `/diagnostics` to `topic_monitor --from-statistics`.
 
 use std::{
     sync::OnceLock,
@@ -33,7 +33,7 @@ use crate::{
     input::Input,
 };
 
-/// Memory has a bound. Figures are finite or NaN. The output has no control character, and JSON keeps each name.
+/// Memory must be bounded, figures finite or NaN. The output must have no control character. JSON must keep names.
 pub fn from_statistics(bytes: &[u8]) {
     let mut input = Input(bytes);
     let first = input.u8();
@@ -49,7 +49,7 @@ pub fn from_statistics(bytes: &[u8]) {
     let mut sources = Sources::new(patterns, "/statistics", max);
     let mut live = LiveView::new(&mut input);
     let mut report = Report::new(vec![], false);
-    // Every input starts at the same time, which is read only once.
+    // Every input starts at the same time. The clock is read only once, so that an input always gives the same result.
     static START: OnceLock<Instant> = OnceLock::new();
     let started = *START.get_or_init(Instant::now);
     let mut now = started + Duration::from_secs(1000);
@@ -110,7 +110,7 @@ pub fn from_statistics(bytes: &[u8]) {
     }
 }
 
-/// Panics if a row keeps more than its bounds, or has a figure that cannot be shown.
+/// Panics if a row of topic_monitor's table keeps too much data, or has a figure that cannot be shown.
 fn is_sound(row: &Row, now: Instant) {
     assert!(row.name.len() <= MAX_NAME && row.history.len() <= 601, "{row:?}");
     assert!(row.status(now).text().chars().count() <= 11, "{}", row.status(now).text());
@@ -134,7 +134,7 @@ fn is_sound(row: &Row, now: Instant) {
     }
 }
 
-/// Writes the last window of a row as a line and as JSON.
+/// Checks the last window of a row in both formats of topic_monitor, a line of text and JSON.
 pub fn is_json(row: &Row, now: Instant) {
     let Some(window) = &row.window else { return };
     let written = |is_json| {
@@ -163,7 +163,7 @@ pub fn is_json(row: &Row, now: Instant) {
     }
 }
 
-/// Panics if the page of a report has markup or a control character of a name, or no number for a figure.
+/// Panics if a name causes markup or a control character on the page of a report, or if a figure is not a number.
 pub fn is_page(recording: &mut Recording, rows: &[&Row], now: Instant) {
     recording.finish(rows, now);
     recording.failures().iter().for_each(|failure| has_no_control(failure, "a failure of a condition"));
@@ -189,7 +189,7 @@ impl LiveView {
         Self { screen: Screen::default(), terminal }
     }
 
-    /// Presses a few keys, and draws. Panics if a cell has a control character.
+    /// Passes a few keys to the live view, and draws it. Panics if a cell of the terminal has a control character.
     pub fn draw(&mut self, input: &mut Input, rows: &[&Row], now: Instant) {
         let rows: Vec<Row> = rows.iter().map(|row| (*row).clone()).collect();
         for _ in 0..input.below(4) {
@@ -257,7 +257,7 @@ pub fn distribution(input: &mut Input) -> MetricsDistribution {
         negative_counts,
         ..Default::default()
     };
-    // A bucket may have very many more samples.
+    // Some buckets get a very large number of samples.
     if let (true, Some(count)) = (input.bool(), message.positive_counts.first_mut()) {
         let more = input.u64() >> 1;
         *count += more;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Sends any bytes of a client to the HTTP server of the exporter.
+//! Sends the bytes as a client to the HTTP server of the exporter.
 
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use topic_statistics_exporter::testing::{serve, Limits, Metrics, Now, State};
 
-/// Every connection ends with at most one response. Only GET and HEAD of `/metrics`, `/healthz` and `/` are served.
+/// A connection must end with at most one response. Only GET and HEAD of `/metrics`, `/healthz`, `/` may succeed.
 pub fn http(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let response = runtime.block_on(async {
@@ -17,8 +17,8 @@ pub fn http(bytes: &[u8]) {
         let serving = tokio::spawn(serve(server, metrics, Arc::default()));
         // The server may close the connection before it has read all bytes.
         let _closed = client.write_all(bytes).await;
-        // hyper does not answer a client that has closed its connection. So the client waits as long as an answer is
-        // possible.
+        // hyper does not respond to a client that has closed its connection. So the client waits for as many turns of
+        // the runtime as a response can need.
         for _ in 0..16 {
             tokio::task::yield_now().await;
         }

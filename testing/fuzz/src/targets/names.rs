@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any names of nodes, topics, types and sources into every place that writes them.
+//! Passes names of nodes, topics, types and sources to all code that writes them.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ use crate::{
     input::Input,
 };
 
-/// No control character is written where a terminal may show it. Messages, YAML and JSON keep each name.
+/// No control character may be written where a terminal may show it. Messages, YAML and JSON must keep each name.
 pub fn names(bytes: &[u8]) {
     let mut input = Input(bytes);
     let view = [input.u8(), input.u8(), input.u8(), input.u8(), input.u8(), input.u8()];
@@ -70,7 +70,7 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
     };
     let totals = [totals(topic, source), totals(other, node)];
     let yaml = render_totals(node, &totals, 5);
-    // Programs read this file, and YAML counts controls of the writing direction as printable characters.
+    // In this file, which programs read, characters that change the direction of text are allowed, as in YAML.
     assert!(!yaml.contains(|c: char| c.is_control() && c != '\n'), "the file of totals: {yaml:?}");
     let read = &Yaml::load_from_str(&yaml).expect("YAML")[0];
     assert_eq!(read["node_name"].as_str(), Some(node), "{yaml}");
@@ -107,7 +107,7 @@ fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]
     let error = DynamicMessageError::InvalidMessageType;
     let explained = explain(topic, message_type, &error);
     has_no_control(&explained, "a problem");
-    // rclrs accepts any name of a package.
+    // In this error of rclrs, the package can have any name.
     let package = message_type.split('/').next().unwrap_or_default().to_owned();
     let error = DynamicMessageError::RequiredPrefixNotSourced { package };
     has_no_control(&explain(topic, message_type, &error), "a problem");

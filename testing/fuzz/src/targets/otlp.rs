@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Gives any answers of an OpenTelemetry collector to the exporter's push client, including ureq, and checks its
-//! decisions.
+//! Passes answers of an OpenTelemetry collector to the exporter's push client, with the HTTP client ureq, and checks
+//! what the push client decides.
 //!
-//! An answer is any bytes, or is built here with a known result (docs/fleet.md, "While the collector is away"). The
-//! target uses no socket and no thread, and does not wait.
+//! Some answers are any bytes. Others are built here, so that the right decision is known (docs/fleet.md, "While the
+//! collector is away"). The target uses no socket and no thread, and does not wait.
 
 use std::{
     net::SocketAddr,
@@ -31,10 +31,10 @@ use ureq::{
 
 use crate::{check::has_no_control, input::Input};
 
-/// The largest number of answers, and so of requests, in an input.
+/// The largest number of answers in an input. Each answer answers one request.
 const REQUESTS: u8 = 16;
-/// The largest number of bytes that a collector sends before the timeout. This is more than the exporter may read of
-/// one answer: a header, a body in chunks, and a buffer.
+/// The largest number of bytes that a collector sends before the timeout. This is more than the exporter may read of an
+/// answer: a header, a body in chunks, and a buffer.
 const MAX_SENT: usize = 320 << 10;
 /// The largest number of bytes of a body that the exporter reads.
 const MAX_BODY: usize = 64 << 10;
@@ -43,15 +43,15 @@ const MAX_LINE: usize = 400;
 /// The longest wait that a collector can demand.
 const MAX_DEMAND: Duration = Duration::from_secs(3600);
 
-/// Each request gets an answer in bounded time and memory. Only the collector's answer decides whether the request is
-/// sent again. Waits are bounded. Redirects are not followed. The log has short lines without control characters.
+/// Each request must get an answer in bounded time and memory. Only this answer may decide whether the request is sent
+/// again. Waits must be bounded. Redirects must not be followed. Lines of the log must be short and printable.
 pub fn otlp(bytes: &[u8]) {
     let mut input = Input(bytes);
     let line = Arc::new(Line::default());
     let options = ClientOptions {
         url: "http://collector:4318/v1/metrics".to_owned(),
         headers: vec![("api-key".to_owned(), "x".to_owned())],
-        // The connection simulates timeouts. The real timeout never ends a request, not even on a busy machine.
+        // The simulated connection reports timeouts. This real timeout must not end a request on a busy machine.
         timeout: Duration::from_secs(86_400),
         gzip: true,
         certificate: None,
@@ -86,7 +86,7 @@ pub fn otlp(bytes: &[u8]) {
         line.is_one_request(next);
         let Outcome { wait, report } = delivery.settle(&answer, random);
 
-        // Check the counts and the lines of the log.
+        // The counts and the lines of the log must fit the answer.
         let reason = match &answer {
             Answer::Accepted { rejected, text: reason } => {
                 expected.accepted += 1;
@@ -118,7 +118,7 @@ pub fn otlp(bytes: &[u8]) {
         expected.waiting_bytes = left.iter().map(|request| request.len() as u64).sum();
         assert_eq!(delivery.counts(), expected, "{answer:?} to {text}");
 
-        // Check the wait.
+        // The wait before the next attempt must fit the answer and the number of failures.
         let is_later = matches!(answer, Answer::Later { .. });
         assert_eq!(wait.is_some(), is_later, "{answer:?}");
         if let Some(wait) = wait {
@@ -128,7 +128,7 @@ pub fn otlp(bytes: &[u8]) {
             assert!(wait.time <= most + Duration::from_nanos(10), "{wait:?}, not {most:?}: {text}");
         }
         failures = if is_later { failures + 1 } else { 0 };
-        // Check the decision for an answer with a known meaning.
+        // If the meaning of the answer is known, the decision must fit it.
         if let Some(meaning) = &meaning {
             assert!(meaning.fits(&answer), "{answer:?} to {meaning:?}, {text}");
             assert!(line.lock().sent < MAX_SENT, "it reads without a limit: {text}");
@@ -146,9 +146,9 @@ fn has_status(text: &str, status: &str) -> bool {
 struct Sent {
     bytes: Vec<u8>,
     piece: usize,
-    /// Whether the collector closes the connection after the bytes.
+    /// Whether the collector closes the connection after it has sent the bytes.
     is_closed: bool,
-    /// How many of the last bytes the collector repeats for ever.
+    /// How many of the last bytes the collector sends again and again, without an end.
     repeated: usize,
 }
 
@@ -156,15 +156,15 @@ struct Sent {
 struct Meaning {
     status: u16,
     demands: bool,
-    /// The number of rejected data points, and the reason.
+    /// The number of data points that the collector has rejected, and the reason.
     rejected: (u64, String),
-    /// Whether the whole body arrives and is not too large.
+    /// Whether the whole body arrives and is not larger than [`MAX_BODY`].
     is_whole: bool,
 }
 
 impl Meaning {
-    /// Returns whether the exporter's decision follows OTLP's specification, except that the exporter also retries
-    /// repairable errors.
+    /// Returns whether the exporter's decision is the decision that OTLP's specification demands. The exporter also
+    /// tries again after errors that an operator can repair.
     fn fits(&self, answer: &Answer) -> bool {
         let is_accepted = (200..300).contains(&self.status);
         let is_later = [401, 403, 404, 407, 429, 502, 503, 504].contains(&self.status);
@@ -187,11 +187,11 @@ fn any_bytes(input: &mut Input<'_>) -> Sent {
     sent(bytes.to_vec(), bytes.len(), input)
 }
 
-/// Returns an answer of these bytes, with a random way in which they arrive. The last `repeated` bytes may be repeated.
+/// Returns an answer that arrives in pieces of a random size. The last `repeated` bytes may be repeated without an end.
 fn sent(bytes: Vec<u8>, repeated: usize, input: &mut Input<'_>) -> Sent {
     let (piece, end) = (usize::from(input.u8()), input.below(4));
     let repeated = if end == 3 { repeated } else { 0 };
-    // Large answers arrive in larger pieces, because the header is read again with each piece.
+    // A large answer arrives in larger pieces, because the HTTP client parses the header again for each piece.
     let piece = match piece {
         0 => usize::MAX,
         piece if repeated > 0 => 1024 * (3 + piece),
@@ -200,7 +200,7 @@ fn sent(bytes: Vec<u8>, repeated: usize, input: &mut Input<'_>) -> Sent {
     Sent { bytes, piece, is_closed: end >= 2 && repeated == 0, repeated }
 }
 
-/// Returns a valid HTTP answer. Only its body may be cut.
+/// Returns a valid HTTP answer, whose body may be cut, and the meaning of the answer.
 fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
     const OTHERS: [u16; 16] =
         [202, 204, 205, 206, 300, 301, 302, 304, 307, 400, 405, 408, 413, 422, 500, 501];
@@ -226,9 +226,9 @@ fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
             let partial = ExportMetricsPartialSuccess { rejected_data_points, error_message };
             body = ExportMetricsServiceResponse { partial_success: Some(partial) }.encode_to_vec();
         }
-        // A google.rpc.Status uses this field number differently: it is not a partial success.
+        // In a google.rpc.Status, the field with this number has another meaning: this is not a partial success.
         2 => body = [0x08, input.u8() % 128, 0x12, 3, b'b', b'a', b'd'].to_vec(),
-        // A skipped field that is longer than the exporter reads.
+        // A field that the exporter skips, and that is longer than the exporter reads.
         _ => body.resize(2 * usize::from(input.u16()), 0x18),
     }
     let has_length = input.bool();
@@ -241,15 +241,15 @@ fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
     let is_whole = body.len() <= MAX_BODY && cut == 0;
     let bytes = [head.as_bytes(), &body[..body.len() - cut]].concat();
     let mut sent = sent(bytes, 0, input);
-    // Without a length, the body ends with the connection.
+    // If the header has no length, the body ends when the connection is closed.
     sent.is_closed |= !has_length;
     if matches!(status, 204 | 304) {
-        rejected = (0, String::new()); // such an answer has no body
+        rejected = (0, String::new()); // an answer with this status has no body
     }
     (sent, Some(Meaning { status, demands, rejected, is_whole }))
 }
 
-/// The connection's state: the bytes that the collector still has to send, and the bytes it has received.
+/// The state of the connection: the bytes that the collector sends, and the bytes that it has received.
 #[derive(Debug, Default)]
 struct Line(Mutex<State>);
 
@@ -296,7 +296,7 @@ impl Connector for Collector {
     }
 }
 
-/// A connection in memory instead of a TCP socket. The timeout is over when no more bytes will arrive.
+/// A connection in memory instead of a TCP socket. If no more bytes will arrive, the connection reports a timeout.
 #[derive(Debug)]
 struct Connection {
     line: Arc<Line>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Sets any values of ROS parameters.
+//! Sets ROS parameters of the library to any values.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -17,10 +17,10 @@ use topic_statistics_core::health::{Level, NodeExpectations};
 
 use crate::{check::has_no_control, input::Input};
 
-/// The shortest and the longest window, by docs/options.md.
+/// The shortest and the longest window that docs/options.md allows.
 const PERIODS: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
 
-/// The node refuses a value with an error that names the value, or all options are in their documented ranges.
+/// The node must refuse a value with an error that names the value, or keep all options in their documented ranges.
 pub fn parameters(bytes: &[u8]) {
     let mut input = Input(bytes);
     let options = StatisticsOptions::new();
@@ -40,7 +40,7 @@ pub fn parameters(bytes: &[u8]) {
             continue;
         }
         let result = match (&value, name) {
-            // A parameter of one type can only be set to a value of that type.
+            // These parameters have a fixed type, so rclrs sets them only to values of this type.
             (ParameterValue::Bool(value), "enabled") => set_undeclared(name, *value),
             (ParameterValue::String(value), "publish_topic") => set_undeclared(name, Arc::clone(value)),
             _ => set_undeclared(name, value.clone()),
@@ -67,7 +67,7 @@ pub fn parameters(bytes: &[u8]) {
     }
 }
 
-/// Sets conditions. The node accepts them, or refuses them and keeps the old conditions.
+/// Sets conditions. The node must accept them, or refuse them and keep the old conditions.
 fn conditions(parameters: &Parameters, value: &ParameterValue) {
     let conditions = || -> Vec<Condition> {
         let expected = parameters.apply_to_expectations(&NodeExpectations::default());
@@ -84,7 +84,7 @@ fn conditions(parameters: &Parameters, value: &ParameterValue) {
         assert_eq!(conditions(), before, "{value:?} is refused and changes the conditions");
         return;
     }
-    // The conditions are equal after they were printed and parsed again.
+    // A condition must not change if it is printed and parsed.
     let texts: Vec<_> = conditions().iter().map(ToString::to_string).collect();
     let again = texts.iter().flat_map(|text| text.parse::<Conditions>().into_iter().flatten());
     assert!(texts.iter().any(|text| text.contains('…')) || again.eq(conditions()), "{texts:?}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Any events of a service and statuses of goals into `topic_monitor --services` and `--actions`.
+//! Passes events of a service and statuses of goals to `topic_monitor --services` and `--actions`.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use topic_statistics_observe::row::{Kind, Row, Window};
 use super::from_statistics::is_json;
 use crate::{check::has_no_infinity, input::Input};
 
-/// Counts equal the counts of a model that keeps every event. Figures are finite or NaN. JSON can be read.
+/// Counts must equal the counts of a model that keeps every event. Figures must be finite or NaN. JSON must be valid.
 pub fn service_event(bytes: &[u8]) {
     let mut input = Input(bytes);
     match input.bool() {
@@ -26,18 +26,18 @@ pub fn service_event(bytes: &[u8]) {
 
 fn calls(input: &mut Input) {
     let mut calls = Calls::default();
-    // By client and sequence number of a call: which of its four events have arrived.
+    // For each call, by client and sequence number: which of the four events of the call have arrived.
     let mut model: BTreeMap<([u8; 16], i64), [bool; 4]> = BTreeMap::new();
     let mut seen = BTreeMap::new();
     let started = Instant::now();
     let mut now = started;
-    // The system clock at the start.
+    // The time of the system clock at the start, in nanoseconds.
     const SYSTEM: i64 = 1_000_000_000_000_000;
     for number in 0..200 {
         if input.is_empty() {
             break;
         }
-        // All events are within 4 s, because an answered call is followed for only 5 s.
+        // All events are within 4 s, because topic_monitor forgets an answered call after 5 s.
         now += Duration::from_millis(u64::from(input.u8() % 20));
         let call =
             ([input.u8() % 3; 16], [i64::from(input.u8() % 8), input.i64()][usize::from(number % 16 == 15)]);
@@ -115,7 +115,7 @@ fn empty(ended: Instant, input: &mut Input) -> Window {
     Window::new(times, ended, Duration::from_millis(1 + u64::from(input.u8())))
 }
 
-/// Adds a window to `seen`: by metric, the number of samples and the sum of the counts.
+/// Adds a window to `seen`: for each metric, the number of samples and the sum of the averages.
 fn end(window: &Window, kind: Kind, seen: &mut BTreeMap<&'static str, (u64, f64)>) {
     for metric in &window.metrics {
         let Summary { average: mean, sample_count: count, .. } = metric.figures;

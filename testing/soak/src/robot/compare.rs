@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Compares all reports with the windows of the processes. Each process has already checked its own windows.
+//! Compares all reports with the windows in the logs of the processes. Each process has checked its windows.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,14 +14,14 @@ use serde_json::Value;
 
 use super::{period, topics};
 
-/// The number of windows that may be missing at the start of a source, before discovery, and at the end of a killed
-/// process.
+/// The number of windows that may be missing in a report: at the start of a source, because of discovery, and at the
+/// end of a killed process.
 const UNSEEN: usize = 4;
-/// The number of consecutive windows that may have no status. A status is due once per second, but the link is cut for
-/// 10 s, and the machine may be busy.
+/// The number of consecutive windows that may have no status on `/diagnostics`. A status is due once per second, but
+/// the network is cut for 10 s, and the machine may be busy.
 const WITHOUT_STATUS: usize = 20;
 
-/// Average, minimum, maximum, standard deviation and count. NaN if unknown.
+/// The average, minimum, maximum, standard deviation and sample count of a metric; NaN if unknown.
 type Figures = [f64; 5];
 
 #[derive(Default)]
@@ -29,9 +29,9 @@ struct Window {
     stop: i64,
     length: f64,
     received: f64,
-    /// By metric: the figures, and how often `/statistics` reported them.
+    /// For each metric, its figures, and how often `/statistics` has reported the figures.
     metrics: BTreeMap<String, (Figures, usize)>,
-    /// The health's level and cause after the window. `None` if the process did not compare them.
+    /// The level and the cause of the health after the window; `None` if the process has not compared the window.
     health: Option<[String; 2]>,
 }
 
@@ -41,13 +41,13 @@ impl Window {
     }
 }
 
-/// The name of a source's counter, and the part that each window adds to it.
+/// The name of a counter on `/metrics`, and the number that each window adds to this counter.
 type Counter = (&'static str, fn(&Window) -> f64);
 
 const COUNTERS: [Counter; 3] = [
     ("windows_total", |_| 1.0),
     ("messages_received_total", |window| {
-        // At a step of the clock, some metrics lack samples.
+        // In a window with a step of the clock, some metrics lack samples. So the largest sample count is taken.
         let all = ["message_age", "header_to_source_ms", "source_to_callback_ms", "message_period"];
         all.iter().chain(&["publication_seq_gap"]).map(|metric| window.get(metric)[4]).fold(0.0, f64::max)
     }),
@@ -61,13 +61,13 @@ const LEVELS: [&str; 4] = ["OK", "WARN", "ERROR", "STALE"];
 
 type Windows = BTreeMap<(i64, i64), Window>;
 
-/// The windows by source name and incarnation of the process.
+/// The windows of a source in one run of its process, by source name and incarnation of the process.
 type Sources = BTreeMap<(String, u32), Windows>;
 
 #[derive(Default)]
 struct Day {
     sources: Sources,
-    /// By topic: the number of messages sent by each publisher that ended orderly.
+    /// For each topic, the number of messages of each publisher. Publishers of killed processes are missing.
     sent: BTreeMap<String, Vec<u64>>,
     tally: Tally,
 }
@@ -103,7 +103,7 @@ fn is_close(one: f64, other: f64) -> bool {
     (one - other).abs() <= 1e-9 * other.abs().max(1e-3) || (one.is_nan() && other.is_nan())
 }
 
-/// Returns the figures of each metric. In `row`, the figures are an array or an object with names.
+/// Returns the figures of each metric in a row. The figures are an array, or an object with names.
 fn metrics(row: &Value) -> impl Iterator<Item = (String, Figures)> + '_ {
     let names = ["mean", "min", "max", "std_dev", "count"];
     row["metrics"].as_object().into_iter().flatten().map(move |(metric, value)| {
@@ -112,7 +112,7 @@ fn metrics(row: &Value) -> impl Iterator<Item = (String, Figures)> + '_ {
     })
 }
 
-/// Returns the objects of a file of JSON lines. The last line may be cut off.
+/// Returns the objects in a file of JSON lines. An incomplete last line is ignored.
 fn objects(path: &Path) -> Result<Vec<Value>> {
     let lines = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     Ok(lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
@@ -176,9 +176,9 @@ impl Day {
         }
     }
 
-    /// Checks that the figures on `/statistics` and in topic_monitor's lines are those of the processes. On
-    /// `/statistics` each window appears once. If topic_monitor receives several windows together, it prints the
-    /// last one.
+    /// Checks that the figures on `/statistics` and in topic_monitor's lines equal the processes' figures.
+    /// `/statistics` must report each window once. topic_monitor may skip windows: if it receives several windows
+    /// together, it prints only the last one.
     fn windows(&mut self, report: &'static str, rows: &[Value]) {
         for row in rows {
             let key = (integer(&row["window_start"]), integer(&row["window_stop"]));
@@ -211,7 +211,7 @@ impl Day {
         }
     }
 
-    /// Checks that each status belongs to a window, and has the level and the cause after that window.
+    /// Checks that each status has the figures of a window, and the level and the cause after this window.
     fn diagnostics(&mut self, lines: &[Value]) {
         const REPORT: &str = "/diagnostics";
         let mut found = BTreeMap::<(String, u32), BTreeSet<usize>>::new();
@@ -239,7 +239,7 @@ impl Day {
                 };
                 found == level && (level == "OK" || is_cause)
             };
-            // A status before the first window has no figures.
+            // Before the first window, a status has no figures.
             let mut is_right = status["level"] == 0 && is("Duration of window (s)", f64::NAN);
             let source = text(&values["measurement_source_name"]);
             for (key, windows) in find(&self.sources, &source) {
@@ -276,7 +276,7 @@ impl Day {
         for (topic, row) in last {
             let mut sent = self.sent.get(&topic).cloned().unwrap_or_default();
             let period = topics().find(|row| row.name == topic).map_or(i64::MAX, |row| period(row, 1));
-            // The publisher may have discovered the subscription up to 2 s before the subscription discovered it.
+            // A publisher may have sent messages for up to 2 s before topic_monitor's subscription discovered it.
             let first = (2_000_000_000 / period) as u64;
             for sender in row["senders"].as_array().into_iter().flatten() {
                 let all = ["received", "lost"].iter().filter_map(|count| sender[count].as_u64()).sum();
@@ -290,7 +290,7 @@ impl Day {
         }
     }
 
-    /// Checks `/metrics`: each gauge is the figure of a window. At the end, counters are the sums over all windows.
+    /// Checks `/metrics`: each gauge is a figure of a window. At the end, a counter is the sum over all windows.
     fn metrics(&mut self, directory: &Path) -> Result<()> {
         const REPORT: &str = "/metrics";
         let mut end = BTreeMap::new();

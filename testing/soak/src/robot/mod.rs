@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `cargo xtask soak --scenario robot`: a robot's day.
+//! `cargo xtask soak --scenario robot`: runs the processes of a robot, as in the simulated day of a robot.
 //!
 //! Ten processes with statistics run on two hosts, with the topics and the disturbances of the simulated day
 //! ([`simulator::scenario`]). Each process compares its windows with the messages that it has sent and received
-//! ([`windows`]), and its health with the simulator's oracle. topic_monitor, the exporter and a reader watch the
-//! processes. At the end, their reports are compared with the processes' windows ([`compare`]).
+//! ([`windows`]), and its health with the oracle of the simulator. topic_monitor, the exporter and a reader receive the
+//! statistics. At the end, their reports are compared with the windows that the processes have logged ([`compare`]).
 
 mod compare;
 pub mod node;
@@ -17,18 +17,18 @@ use simulator::scenario::{Row, BURST, ONCE, ROBOT};
 /// A host: a clock and, if the machine allows it, a network namespace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Host {
-    /// The robot's base: drivers and tools.
+    /// The robot's base, with the drivers and the tools.
     Body = 0,
-    /// The computer that plans.
+    /// The computer that plans the robot's motion.
     Brain = 1,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Fate {
     Steady,
-    /// The process is ended orderly and started again.
+    /// The process is ended by closing its input, and started again.
     Restarted,
-    /// The process is killed, and another one is started 8 s later.
+    /// The process is killed, and started again 8 s later.
     Killed,
     /// A callback blocks for 2 s, every 20 s.
     Behind,
@@ -71,22 +71,22 @@ pub const PROCESSES: [Process; 10] = [
     Process { fate: Fate::Behind, ..process("recorder", Body, &[], &["/camera", "/joint_states", "/tf"]) },
 ];
 
-/// The topics of real processes.
+/// The topics that real processes publish in the soak test.
 pub fn topics() -> impl Iterator<Item = &'static Row> {
     ROBOT.iter().filter(|row| row.is_real)
 }
 
-/// Returns the number of subscriptions to a topic when all processes and topic_monitor run.
+/// Returns the number of subscriptions to a topic while all processes and topic_monitor run.
 pub fn subscriptions(topic: &str) -> usize {
     PROCESSES.iter().filter(|process| process.listens.contains(&topic)).count() + 1
 }
 
-/// Returns whether the publishers of a topic deliver their last message to a new subscription.
+/// Returns whether a new subscription also receives the last message that was published before.
 pub fn is_latched(row: &Row) -> bool {
     row.period == ONCE
 }
 
-/// Returns the time from message `number` of a publisher to its next one, in ns.
+/// Returns the time from message `number` of a publisher to the next message of this publisher, in ns.
 pub fn period(row: &Row, number: u32) -> i64 {
     match (row.period, number % 20) {
         (BURST, 0) => BURST / 2,

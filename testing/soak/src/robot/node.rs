@@ -2,8 +2,8 @@
 
 //! A process of the robot: it publishes and subscribes with statistics, and checks its windows.
 //!
-//! Its log has lines of JSON: its windows (`window`), the health after each compared window (`compared`), each
-//! `difference`, and at the end the number of messages `sent`. Each line is written at once.
+//! The log of the process has a line of JSON for each window (`window`), for the health after each compared window
+//! (`compared`), for each `difference`, and at the end for the number of messages `sent`. Each line is written at once.
 
 use std::{
     path::Path,
@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{measured::lock, talker::until_line};
 
-/// The longest time that a publisher waits for its subscriptions, and the node for the readers of `/statistics`.
+/// How long a publisher waits at most for its subscriptions, and the process for the readers of `/statistics`.
 const DISCOVERY: Duration = Duration::from_secs(15);
 /// The readers of `/statistics`: the exporter, topic_monitor and the reader.
 const READERS: usize = 3;
@@ -53,7 +53,7 @@ struct Sender {
     row: &'static Row,
     number: u32,
     next: Duration,
-    /// Publishes the message with this number. Returns whether it was sent.
+    /// Publishes the message with this number. Returns whether the middleware accepted the message.
     publish: Box<dyn FnMut(u32) -> bool>,
 }
 
@@ -64,10 +64,10 @@ struct Running {
     incarnation: u32,
     image: usize,
     process: &'static Process,
-    /// The last time at which the thread that runs all callbacks was free.
+    /// The time at which the worker's thread, which runs all callbacks, last ended a callback.
     free: Arc<AtomicI64>,
     sources: Vec<Arc<Mutex<Source>>>,
-    /// Functions that the worker runs at the end.
+    /// Functions that the worker runs at the end of the process, between two callbacks.
     ends: Vec<Box<dyn FnOnce() + Send>>,
 }
 
@@ -112,12 +112,12 @@ impl Running {
         let publisher = self.statistics.create_publisher::<Image>(Self::qos(row).statistics(sizes))?;
         let source = Arc::new(Mutex::new(Source::new(self.log.clone(), row, true)));
         self.follow(&source, publisher.statistics().source_name(), publisher.statistics().watch());
-        // Wait for all subscriptions, so that all figures begin with the first message.
+        // If the publisher waits for all subscriptions, both sides count from the first message on.
         let (waited, all) = (Instant::now(), subscriptions(row.name));
         while publisher.get_subscription_count()? < all && waited.elapsed() < DISCOVERY {
             std::thread::sleep(Duration::from_millis(20));
         }
-        // The message contains the truth: its sender, number and stamp.
+        // Each message contains its sender, its number and its stamp, for the comparison.
         let bytes = if matches!(row.name, "/camera" | "/map") { self.image } else { 0 };
         let mut message = Image { data: vec![7; bytes], height: self.incarnation, ..Image::default() };
         let publish = move |number| {
@@ -125,7 +125,7 @@ impl Running {
             (message.header.stamp.sec, message.width) = ((stamp / BILLION) as i32, number);
             message.header.stamp.nanosec = (stamp % BILLION) as u32;
             let start = now(ClockId::CLOCK_MONOTONIC);
-            // Fast DDS sometimes refuses a message when the clock is stepped. Such a message has no sequence number.
+            // Fast DDS sometimes refuses a message when the clock is stepped. Its number is then used again.
             let is_sent = publisher.publish(&message).is_ok();
             if is_sent {
                 let end = now(ClockId::CLOCK_MONOTONIC);
@@ -163,7 +163,7 @@ impl Running {
         };
         let wanted = Wanted::parse(row.warn_unless, row.error_unless);
         let expected = wanted.context("The oracle does not know the conditions")?.expectations();
-        // The clock offset is published as a separate source.
+        // The clock offset is published as a separate source, so it is not compared here.
         let metrics =
             Metric::OF_SUBSCRIPTIONS.iter().copied().filter(|metric| *metric != Metric::ClockOffset);
         let options = StatisticsOptions::new().metrics(metrics).expect(expected);
@@ -180,7 +180,7 @@ impl Running {
     }
 }
 
-/// Runs a process of the robot until the end of standard input. The first line of the input ends the publications.
+/// Runs a process of the robot until its standard input ends. The first line of the input ends the publications.
 pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Result<()> {
     let process = PROCESSES.iter().find(|process| process.name == name);
     let process: &'static Process = process.with_context(|| format!("The robot has no process {name:?}"))?;
@@ -189,7 +189,7 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node(name.namespace("/robot"))?;
     let _spinning = Spinning::start(executor);
-    // Some readers subscribe only when there is a publisher.
+    // Some readers of `/statistics` subscribe only when the topic has a publisher.
     let early = node.create_publisher::<MetricsMessage>("/statistics".reliable())?;
     let waited = Instant::now();
     while node.count_subscriptions("/statistics")? < READERS && waited.elapsed() < DISCOVERY {
@@ -197,7 +197,7 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
     }
     let statistics = NodeStatistics::with_options(&node, StatisticsOptions::new())?;
     drop(early);
-    // All callbacks of the process share a thread: each starts after the previous one has ended.
+    // All callbacks of the process run on one thread, so a callback starts only after the previous one has ended.
     let worker = node.create_worker(());
     let (free, sources, ends) = (Arc::default(), vec![], vec![]);
     let mut running =
@@ -217,7 +217,7 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
             if (sender.publish)(sender.number + 1) {
                 sender.number += 1;
             }
-            // A sender that is more than 500 ms late does not catch up.
+            // If a sender is more than 500 ms late, it skips the missed times.
             let latest = sender.next.max(elapsed.saturating_sub(Duration::from_millis(500)));
             let period = Duration::from_nanos(period(sender.row, sender.number) as u64);
             sender.next = latest.saturating_add(period);
@@ -231,7 +231,7 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
     }
     let _ended = input.join();
     running.sources.iter().for_each(|source| lock(source).compare());
-    // Runs between two callbacks, so that the totals include exactly the messages so far.
+    // The worker runs these functions between two callbacks, so that the totals include exactly the messages so far.
     let (sender, ended) = mpsc::channel();
     let ends = std::mem::take(&mut running.ends);
     drop(running.worker.run(move |_| {

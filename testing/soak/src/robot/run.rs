@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Runs a day of the robot: starts its processes and the watching tools, and disturbs them.
+//! Runs a day of the robot: starts its processes and the tools that watch them, and disturbs the processes.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ use test_support::{clock::SteppedClock, command, domain, network::Network, on_th
 use super::{compare, topics, Fate, Host, PROCESSES};
 use crate::run::program;
 
-/// Steps of the two hosts' clocks in ms, used in turns: small corrections as by a time daemon, and larger steps.
+/// Steps of the clocks of the two hosts in ms, used in turns: small corrections, as by a time daemon, and larger ones.
 const STEPS: [[i64; 6]; 2] = [[300, -250, 2000, -2050, -40, 40], [-150, 800, -650, 60, 3000, -3060]];
 
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ struct Robot {
     clocks: Option<[SteppedClock; 2]>,
     steps: usize,
     incarnation: u32,
-    /// The processes, in the order of [`PROCESSES`]. `None` while a process is killed and not yet started again.
+    /// The processes, in the order of [`PROCESSES`]; `None` after a process was killed, until it is started again.
     running: Vec<Option<(Process, ChildStdin)>>,
     tools: Vec<(Process, Option<ChildStdin>)>,
     port: u16,
@@ -50,7 +50,7 @@ fn place(fate: Fate) -> usize {
 }
 
 impl Robot {
-    /// Starts a program on a host of the robot, with the host's clock.
+    /// Starts a program on a host of the robot. The program sees the clock of this host.
     fn spawn(&self, host: Host, mut command: Command) -> Result<(Process, Option<ChildStdin>)> {
         if let Some(clocks) = &self.clocks {
             clocks[host as usize].preload(&mut command);
@@ -87,9 +87,9 @@ impl Robot {
         Ok(())
     }
 
-    /// Runs `topic_monitor --why` before the first disturbance. It must find no problem.
+    /// Runs `topic_monitor --why` before the first disturbance, when it must find no problem.
     fn find_no_problem(&self) -> Result<()> {
-        // 40 s is longer than the time between two bursts.
+        // The test runs for 40 s, longer than the time between two bursts of messages.
         let arguments = ["--why", "--duration", "40"];
         let mut command = command(program("topic_monitor")?, &arguments, self.domain);
         let path = self.directory.join("why.out");
@@ -101,7 +101,7 @@ impl Robot {
         Ok(())
     }
 
-    /// Ends processes orderly: all stop publishing before the first one ends.
+    /// Ends processes without killing them. All processes stop publishing before the first process ends.
     fn end(&mut self, processes: &[usize], settling: Duration) -> Result<()> {
         for (_, input) in processes.iter().filter_map(|index| self.running[*index].as_ref()) {
             writeln!(&*input, "stop")?;
@@ -164,7 +164,7 @@ impl Robot {
         Ok(())
     }
 
-    /// Runs for some time. Even a short day has each disturbance.
+    /// Disturbs the robot for some time. Even a short day has each kind of disturbance.
     fn live(&mut self, length: Duration) -> Result<()> {
         let pace = (length.as_secs_f64() / 300.0).clamp(0.2, 1.0);
         let mut events = vec![(
@@ -192,7 +192,7 @@ impl Robot {
                     continue;
                 }
                 *next = elapsed + *every;
-                // In the last seconds only repairs and scrapes happen, so that sent messages arrive.
+                // In the last 25 s, nothing is disturbed any more, so that all sent messages arrive.
                 if elapsed + Duration::from_secs(25) < length || !matches!(event, Event::Disturb(_)) {
                     self.happen(*event).with_context(|| format!("{event:?}"))?;
                 }
@@ -208,7 +208,7 @@ impl Robot {
     }
 }
 
-/// Runs a day of the robot. Its files are kept only after a failure, to explain it.
+/// Runs a day of the robot. If it fails, its files are kept, to find out why.
 pub fn run(minutes: f64, image: usize) -> Result<()> {
     let temporary = tempfile::tempdir()?;
     run_in(temporary.path().to_owned(), minutes, image).map_err(|error| {
@@ -256,7 +256,7 @@ fn run_in(directory: PathBuf, minutes: f64, image: usize) -> Result<()> {
     println!("{processes} processes, {topics} topics, {minutes} minutes, {hosts}");
     robot.find_no_problem()?;
     robot.live(Duration::from_secs_f64(minutes * 60.0))?;
-    // Wait for some windows after the last message.
+    // Waits for some windows after the last message.
     robot.end(&Vec::from_iter(0..PROCESSES.len()), Duration::from_secs(8))?;
     robot.tools.iter().for_each(|(process, _)| process.signal("INT"));
     for (mut process, input) in std::mem::take(&mut robot.tools) {

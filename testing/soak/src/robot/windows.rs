@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Compares the windows of a source with the messages that its process has sent or received, and its health with the
-//! simulator's oracle.
+//! oracle of the simulator.
 //!
-//! The library reads the clock after the thread was last seen free, and before the callback reads it. So each time is
-//! known as an interval, however busy the machine is, and a figure must be possible with times in these intervals.
-//! Windows contain the messages in order, so their counts identify the messages.
+//! The process cannot read the clock at the same moment as the library. The library reads the clock after the previous
+//! callback has ended and before the process reads it. So each of the library's times is known as an interval, however
+//! busy the machine is. A figure is right if times in these intervals can cause it. Windows contain the messages in
+//! order, so the counts of the windows show which messages a window contains.
 
 use std::{collections::VecDeque, fs::File, io, io::Write as _, path::Path, sync::Arc};
 
@@ -19,10 +20,10 @@ use simulator::{
     scenario::Row,
 };
 
-/// The largest error of the library's offset between two clocks, in ns.
+/// The largest error, in ns, when the library converts a time of one clock to another clock.
 const OFFSET: f64 = 25_000.0;
-/// The time after a step of a clock, besides the step itself, in which stamps may be doubtful, in ns. The other host's
-/// clock may be 4 s behind, and messages wait while a callback blocks.
+/// For how long after a step of a clock the library may reject stamps, in addition to the size of the step, in ns. The
+/// other host's clock may be 4 s behind, and messages wait while a callback blocks.
 const DOUBT: i64 = 8_000_000_000;
 
 #[derive(Clone)]
@@ -41,7 +42,8 @@ impl Log {
 #[derive(Clone, Copy)]
 struct Between(f64, f64);
 
-/// A message in a callback, or a publication. Times are monotonic, in ns, but the middleware's are system times.
+/// A received or published message. Times are in ns: `stamp`, `sent`, `received`, `system` are system times, the other
+/// times are monotonic.
 #[derive(Clone, Copy, Default)]
 pub struct Message {
     pub incarnation: u32,
@@ -49,18 +51,18 @@ pub struct Message {
     pub stamp: i64,
     pub sent: i64,
     pub received: i64,
-    /// The last time at which the thread was free before the callback.
+    /// The last time, before this callback, at which the thread had ended a callback.
     pub free: i64,
     pub start: i64,
-    /// The system time, read between `free` and the start of the callback.
+    /// The system time, read between `start` and `after`.
     pub system: i64,
     pub after: i64,
     pub end: i64,
 }
 
 impl Message {
-    /// Returns the bounds of the library's reading of the monotonic clock. The received timestamp narrows the bounds
-    /// unless a clock step is near.
+    /// Returns the interval in which the library has read the monotonic clock. Unless a clock step is near, the
+    /// received timestamp makes the interval shorter.
     fn time(&self, near_step: bool) -> Between {
         let received = (self.received - (self.system - self.start)) as f64 - OFFSET;
         let is_usable = !near_step && self.received > 0 && received < self.start as f64;
@@ -68,14 +70,14 @@ impl Message {
         Between(if is_usable { free.max(received) } else { free }, self.start as f64)
     }
 
-    /// Returns the age of a stamp by the system clock, in ns.
+    /// Returns the interval of a stamp's age by the system clock, in ns.
     fn age(&self, near_step: bool, stamp: i64) -> Between {
         let lowest = self.time(near_step).0 + (self.system - self.after) as f64;
         Between(lowest - stamp as f64 - OFFSET, (self.system - stamp) as f64 + OFFSET)
     }
 }
 
-/// Returns whether figures in ms are possible for samples in ns.
+/// Returns whether samples in these intervals (in ns) can cause these figures (in ms).
 fn can_be(figures: &Summary, samples: &[Between]) -> bool {
     let Summary { average, minimum, maximum, standard_deviation, sample_count, .. } = *figures;
     if samples.is_empty() || sample_count as usize != samples.len() {
@@ -93,7 +95,7 @@ fn can_be(figures: &Summary, samples: &[Between]) -> bool {
         && standard_deviation.is_nan() == (samples.len() == 1)
 }
 
-/// A publisher or a subscription, with the truth that its process knows.
+/// A publisher or a subscription, with the messages that its process has counted itself.
 #[derive(Default)]
 pub struct Source {
     pub name: String,
@@ -107,18 +109,18 @@ pub struct Source {
     judgement: Option<Judgement>,
     received: u64,
     losses: Losses,
-    /// The gaps in the senders' numbers in this window.
+    /// The gaps in the senders' numbers among the messages of this window.
     gaps: Vec<Gap>,
-    /// The durations of callbacks that are not in a window yet. `None` after unmeasured messages.
+    /// The durations of callbacks that are not in a window yet; `None` after messages that the library did not measure.
     durations: Option<VecDeque<Between>>,
     last: Option<Message>,
-    /// The stop of the last window. `None` before the first window.
+    /// The stop of the last window; `None` before the first window.
     stop: Option<i64>,
     lost: Option<u64>,
     unrecorded: u64,
-    /// How long stamps are doubtful after a step, in ns.
+    /// For how long after the last step of a clock the library may still reject stamps, in ns.
     doubt: i64,
-    /// The sum of clock steps since the last message. `None` if the message and a step are in one window.
+    /// The sum of the clock steps since the last message; `None` if the last message and a step are in the same window.
     stepped: Option<i64>,
 }
 
@@ -147,8 +149,8 @@ impl Source {
         }
     }
 
-    /// Compares the windows whose messages are all known. A window is compared after the next one, which shows whether
-    /// a step of the clock followed.
+    /// Compares the windows whose messages have all been logged. A window is compared when the next window has ended,
+    /// because the next window shows whether a step of the clock followed.
     pub fn compare(&mut self) {
         while let [window, next, ..] = self.windows.make_contiguous() {
             let (window, next) = (Arc::clone(window), next.clock_step.is_some());
@@ -166,7 +168,7 @@ impl Source {
         }
     }
 
-    /// Ends the source: its totals must include all messages.
+    /// Compares what is left at the end of the source. The source's totals must include all messages.
     pub fn end(&mut self, totals: &Totals) {
         self.compare();
         while let Some(message) = self.messages.pop_front() {
@@ -240,7 +242,7 @@ impl Source {
         self.doubt = (self.doubt - window.length.as_nanos() as i64).max(0);
     }
 
-    /// Returns whether the figures of a metric are possible for these messages.
+    /// Returns whether these messages can cause the figures of a metric.
     fn is_possible(
         &mut self,
         (metric, figures): &(Metric, Summary),
@@ -272,7 +274,7 @@ impl Source {
             Metric::PublishDuration => {
                 messages.iter().map(|one| Between(0.0, (one.end - one.start) as f64)).collect()
             }
-            // A callback may end in a later window.
+            // A callback may end in a later window than the window of its message.
             Metric::CallbackDuration => {
                 let Some(durations) = self.durations.as_mut().filter(|all| all.len() <= count + 1) else {
                     return self.durations.is_none();
@@ -283,7 +285,7 @@ impl Source {
             Metric::PublicationSeqGap => {
                 self.gaps.iter().map(|gap| gap.missing as f64 * 1e6).map(|gap| Between(gap, gap)).collect()
             }
-            // All messages of a topic have the same size.
+            // All messages of a topic have the same size. So the minimum must equal the maximum.
             Metric::MessageSize => {
                 vec![Between(figures.minimum * 1e6, figures.minimum * 1e6); messages.len()]
             }
@@ -298,7 +300,7 @@ impl Source {
         can_be(figures, &samples) || (may_lack && count < samples.len())
     }
 
-    /// Compares the health after a window. Health changes are reported before the next window.
+    /// Compares the health after a window. The library reports a change of the health before the next window.
     fn judge(&mut self, window: &WindowStatistics, lost: Option<u64>) {
         let Some(judgement) = &mut self.judgement else { return };
         let belongs = |health: &&Health| health.window.is_none_or(|judged| judged.stop == window.window.stop);
@@ -314,7 +316,7 @@ impl Source {
         let judged = judgement.check_window(&Window::as_reported(window, lost), window, health, is_change);
         if let Err(error) = judged {
             self.check("health", false, || error);
-            // Report only the first difference.
+            // Only the first difference of the health is reported, because later ones may follow from it.
             self.judgement = None;
         }
     }
