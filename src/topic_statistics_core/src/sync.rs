@@ -14,7 +14,8 @@ pub(crate) use std::{
 };
 pub(crate) use tokio::sync::watch;
 
-/// A mutex that is unlocked by a plain store. So it needs one locked instruction, where std's mutex needs two.
+/// A mutex that is unlocked by a plain store. So a lock and an unlock together need one locked CPU instruction; std's
+/// mutex needs two.
 pub(crate) type SpinMutex<T> = spin::mutex::Mutex<T, Sleep>;
 pub(crate) type SpinMutexGuard<'a, T> = spin::mutex::MutexGuard<'a, T, Sleep>;
 

@@ -48,7 +48,7 @@ pub struct Totals {
     /// last measured message were counted but not measured.
     #[doc(hidden)] // see `rate`
     pub intervals: Option<u64>,
-    /// The losses of the publishers that are followed.
+    /// The losses of the publishers that are followed (at most 256 publishers).
     pub(crate) followed: Option<Followed>,
 }
 

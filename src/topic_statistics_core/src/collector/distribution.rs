@@ -49,8 +49,8 @@ pub struct Distribution {
     shift: i32,
     /// The number of buckets of each sign: [`NARROW`], or [`WIDE`] if a count needs 64 bits.
     buckets: u32,
-    /// The first bucket above the zero threshold. If there is a threshold, the scale is [`MIN_SCALE`](Self::MIN_SCALE),
-    /// and the buckets of both signs begin at this index.
+    /// The first bucket above the zero threshold; `None` if the threshold is 0. If this is not `None`, the scale is
+    /// [`MIN_SCALE`](Self::MIN_SCALE), and the buckets of both signs begin at this index.
     threshold: Option<i32>,
     zero_count: u64,
     positive: Side,
@@ -71,7 +71,6 @@ struct Side {
 }
 
 impl Default for Distribution {
-    /// The distribution of no samples.
     fn default() -> Self {
         Self {
             minimum: f64::INFINITY,
@@ -242,14 +241,14 @@ impl Distribution {
         }
         let mut threshold = self.threshold.max(other.threshold);
         if threshold.is_some() || !fit(&ranges) {
-            // Keep the buckets of the largest absolute values, as many as fit. Both signs have the same threshold, so
-            // the order of the samples does not change the threshold.
+            // As many buckets of the largest absolute values as possible are kept. Both signs get the same threshold.
+            // Otherwise the threshold would depend on the order of the samples.
             let high = ranges.iter().flatten().map(|(_, high)| *high).max();
             threshold = threshold.max(high.map(|high| high - (buckets as i32 - 1)));
         }
         let first = |range: Option<(i32, i32)>| match (threshold, range) {
             (Some(threshold), _) => threshold,
-            // The free slots are divided equally between the buckets below the range and the buckets above the range.
+            // Half of the unused slots are for buckets below the range, and half are for buckets above the range.
             (None, Some((low, high))) => low - (buckets as i32 - 1 - (high - low)) / 2,
             (None, None) => 0,
         };
@@ -430,14 +429,14 @@ impl Side {
         Self { first, counts: [0; Distribution::BUCKETS] }
     }
 
-    /// Returns a range of slots that contains all counts above zero.
+    /// Returns a range of slots (indices of `counts`) that contains all counts above zero.
     fn slots(&self, is_wide: bool) -> Range<usize> {
         /// The length of a chunk: a divisor of the number of buckets.
         const CHUNK: usize = 16;
         if is_wide {
             return 0..WIDE as usize;
         }
-        // The fold has no branch, so the compiler checks all counts of a chunk in a few instructions.
+        // The fold has no branch, so a few vector instructions check all counts of a chunk.
         let has_counts = |chunk: &[u32]| chunk.iter().fold(0, |all, count| all | count) > 0;
         let mut chunks = self.counts.chunks(CHUNK);
         match chunks.position(has_counts) {

@@ -338,7 +338,7 @@ pub enum Cause {
     },
     /// The source has no messages any more.
     Silence,
-    /// The source has messages again after silence, but not for long enough to be as expected.
+    /// The source has messages again after silence, but too few windows with messages to be as expected.
     MessagesAgain,
 }
 

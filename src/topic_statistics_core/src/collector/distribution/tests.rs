@@ -94,7 +94,7 @@ fn consecutive(buckets: &BTreeMap<i32, u64>, padding: usize) -> (i32, Vec<u64>) 
     (first, (first..=*last).map(count).collect())
 }
 
-/// Returns all parts of a distribution except the sum, which is rounded.
+/// Returns all parts of a distribution except the sum, which depends on rounding.
 fn parts(distribution: &Distribution) -> Message {
     Message { sum: 0.0, ..Message::of(distribution, 0) }
 }
@@ -318,7 +318,8 @@ fn the_quantiles_are_those_of_hdrhistogram() {
     for quantile in [0.1, 0.5, 0.9, 0.99, 0.999] {
         let theirs = theirs.value_at_quantile(quantile) as f64;
         let difference = (ours.quantile(quantile) / theirs - 1.0).abs();
-        // hdrhistogram has a precision of four digits. Our interpolation halves the error of a bucket.
+        // hdrhistogram's values have four exact digits. The interpolation within a bucket halves the error of this
+        // crate's quantiles.
         assert!(difference < ours.relative_error() / 2.0, "{quantile}: {difference}, hdrhistogram {theirs}");
     }
 }
@@ -411,7 +412,7 @@ fn a_bucket_counts_beyond_32_bits() {
     assert!(distribution.accept(5.0) && distribution.accept(5.0));
     assert_eq!(distribution.scale(), 8, "80 buckets are enough for 5 to 6");
     assert_eq!(counts(&distribution), [FULL + 2, 1]);
-    // The lower 32 bits of the count overflow again.
+    // The lower 32 bits of the count overflow for the second time.
     assert!(distribution.merge(&repeated(5.0, FULL - 2)));
     assert_eq!(counts(&distribution), [2 * FULL, 1]);
     for _ in 0..4 {

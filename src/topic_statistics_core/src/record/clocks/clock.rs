@@ -179,7 +179,7 @@ impl SystemClock {
         let is_the_same =
             self.offset >= bounds.lowest - Self::TOLERANCE && self.offset <= bounds.highest + Self::TOLERANCE;
         if is_the_same {
-            return None; // the offset stays the same, so the stop of a window is exactly the start of the next window
+            return None; // the old offset is kept, so that each window starts exactly where the previous one stops
         }
         let before = std::mem::replace(self, Self { offset: bounds.middle(), suspended: suspended() });
         // A suspend takes at least several milliseconds. So a difference of up to 1 ms is an imprecise reading.
@@ -207,7 +207,7 @@ pub struct EndedWindow {
     /// The start and the stop in system time. Both are computed with the clock offset at the window's end.
     pub(crate) window: Window,
     pub(crate) step: Option<Step>,
-    /// Whether a sample may still be missing that was made before the last accepted sample.
+    /// Whether a sample that was made before the last accepted sample may still be missing.
     pub(crate) has_earlier: bool,
 }
 
@@ -333,7 +333,7 @@ mod tests {
     fn a_clock_that_moves_by_more_than_10_us_was_stepped() {
         let clock = || SystemClock { offset: EPOCH, suspended: 0 };
         for (by, width, slept, expected) in [
-            // The offset differs a little, or the thread was delayed between the readings.
+            // No step: the offset differs a little, or the thread was delayed between the readings.
             (9_000, 100, 0, None),
             (-9_000, 100, 0, None),
             (2 * S, 5 * S, 0, None),

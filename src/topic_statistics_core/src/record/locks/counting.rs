@@ -28,7 +28,7 @@ pub(crate) trait CountUnrecorded: Accept {
 
 impl<S: CountUnrecorded> CountingLock<S> {
     /// How often [`await_begun_samples`](Self::await_begun_samples) checks whether samples are being made. All checks
-    /// together take some microseconds. In a loom model, both results have to happen.
+    /// together take some microseconds. In a loom model, two checks are enough to reach both results.
     const WAITS: u32 = if cfg!(topic_statistics_loom) { 2 } else { 100 };
 
     pub(crate) fn new(state: S) -> Self {
@@ -71,24 +71,24 @@ impl<S: CountUnrecorded> CountingLock<S> {
         }
     }
 
-    /// Begins to make a sample whose order matters, before the clock is read, while another thread holds the lock.
-    /// [`enqueue_or_count`](Self::enqueue_or_count) and [`end_sample`](Self::end_sample) follow.
+    /// Begins a sample whose order matters, if another thread holds the lock. Call this before the clock is read for
+    /// the sample. Then call [`enqueue_or_count`](Self::enqueue_or_count) and [`end_sample`](Self::end_sample).
     pub(crate) fn begin_sample(&self) {
         self.being_made.fetch_add(1, Ordering::Relaxed);
         // This fence makes sure that a thread that reads a later time sees that this sample is being made.
         fence(Ordering::Release);
     }
 
-    /// Returns whether samples are being made that are not in the queue yet, among those that were begun before the
-    /// caller read the clock. Samples that are no longer being made are visible in the queue.
+    /// Returns whether a sample that was begun before the caller read the clock may not be in the queue yet. If the
+    /// result is false, all these samples are visible in the queue.
     pub(crate) fn has_begun_samples(&self) -> bool {
         fence(Ordering::Acquire);
         self.being_made.load(Ordering::Acquire) > 0
     }
 
-    /// Waits until the samples that were [begun](Self::has_begun_samples) before the caller read the clock are in the
-    /// queue, but only about as long as it takes to make a sample. Returns whether they are; if not, a thread was
-    /// preempted while it made a sample.
+    /// Waits until all samples that were [begun](Self::has_begun_samples) before the caller read the clock are in the
+    /// queue, but at most about as long as it takes to make a sample. Returns false if a sample is still missing: then
+    /// its thread was preempted while it made the sample.
     pub(crate) fn await_begun_samples(&self) -> bool {
         (0..Self::WAITS).any(|_| {
             let is_over = !self.has_begun_samples();
@@ -120,7 +120,7 @@ impl<S: CountUnrecorded> CountingLock<S> {
         self.being_made.fetch_sub(1, Ordering::Release);
     }
 
-    /// Returns how many samples lost since the last call have to be counted; `None` if no sample was lost.
+    /// Returns how many messages were lost since the last call; `None` if no sample was lost.
     pub(crate) fn take_unrecorded(&self) -> Option<u64> {
         self.is_incomplete.swap(false, Ordering::Acquire).then(|| self.unrecorded.swap(0, Ordering::Relaxed))
     }

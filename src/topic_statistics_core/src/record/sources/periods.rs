@@ -42,7 +42,7 @@ impl Periods {
             self.period.accept(time);
         } else if time >= self.last_before {
             self.is_unordered = true;
-        } // else: the event belongs to the previous window, which has no periods because this event was missing
+        } // an earlier time is of the previous window, which has no periods because this event was missing
     }
 
     /// Ends a window. `has_earlier` means that an event before the last recorded event may still be missing.

@@ -33,7 +33,8 @@ pub struct Source {
     /// `None` if the source has no topic and no service: a stopwatch, a counter or a timer.
     endpoint: Option<Box<dyn Endpoint>>,
     finished: Mutex<Finished>,
-    /// The channel to the watchers; empty before the first one, because a channel takes more memory than the rest.
+    /// The channel to the watchers of windows. It is created for the first watcher, because it takes more memory than
+    /// all other fields.
     watched: OnceLock<watch::Sender<Option<Arc<WindowStatistics>>>>,
     is_retired: AtomicBool,
     /// The number of messages of this source that are being published now.
@@ -75,7 +76,8 @@ pub trait Endpoint: Send + Sync {
         vec![]
     }
 
-    /// Restarts the time to wait before the next check, because the statistics were disabled.
+    /// Restarts the waiting time before a check. Called while the statistics are disabled, because then it is unknown
+    /// whether messages arrive.
     fn restart(&self) {}
 
     /// Checks the publishers, and appends a warning for each new publisher that cannot serve the subscription. Returns
@@ -196,7 +198,8 @@ impl Source {
         }
     }
 
-    /// Turns this source into that of a publisher of the topic `topic`, or of a service or client of this name.
+    /// Makes this source the source of a publisher of the topic `topic`, or of a service or a client with the name
+    /// `topic`.
     pub fn of_topic(mut self, topic: String, given: &str) -> Self {
         self.endpoint = Some(Box::new(NamedEndpoint { topic, given: given.to_owned() }));
         self
@@ -396,7 +399,7 @@ impl SourceHandle {
         Self { source, keeper: Arc::new(Keeper { scheduler, _kept: None }) }
     }
 
-    /// Returns this handle with another keeper, which must have the same scheduler.
+    /// Returns this handle with the given keeper, which must have the same scheduler as the handle.
     pub fn keeping(mut self, keeper: &Arc<Keeper>) -> Self {
         self.keeper = Arc::clone(keeper);
         self

@@ -2,8 +2,8 @@
 
 //! Finds the message that caused a publication. If a callback publishes, the cause is the callback's message.
 //!
-//! The rmw layer is not informed when a callback starts. But a client library takes a message and calls its callback on
-//! the same thread.
+//! The rmw layer is not informed when a callback starts. But a client library takes a message and calls the message's
+//! callback on the same thread.
 //!
 //! rclcpp reports by tracepoints when a callback starts and ends, and which callback belongs to which subscription. If
 //! a thread publishes between the start and the end of a callback, the cause is the callback's message. This is the
@@ -67,7 +67,8 @@ enum State {
     Callback(Option<Message>),
     /// The thread has taken a message. `triggers` is how often it has triggered a guard condition since the take.
     Message { message: Message, triggers: u8 },
-    /// The thread has taken several messages. `triggers` counts the triggers since the last of these takes.
+    /// The thread has taken several messages. `triggers` is how often it has triggered a guard condition since the last
+    /// of these takes.
     Several { triggers: u8 },
 }
 
@@ -118,8 +119,8 @@ impl Activity {
         self.state = State::Callback(taken.map(|(_, message)| message));
     }
 
-    /// Records that the callback of a message starts that was passed on within the process; `None` if the message is
-    /// unknown.
+    /// Records the start of a callback whose message was passed on within the process. `None` means that this message
+    /// is unknown.
     #[inline]
     pub fn start_callback_of(&mut self, message: Option<Message>) {
         self.taken = None;
@@ -203,9 +204,9 @@ mod tests {
     #[test]
     fn a_take_without_a_callback_causes_nothing() {
         let others = [
-            "A0p)",   // a copy is discarded, and then a timer is called without a wait
-            "A0p",    // another callback takes a message itself
-            "0Ap)",   // a take in another callback
+            "A0p)",   // the taken copy of a message is discarded, and then a timer is called without a wait
+            "A0p",    // the callback of another entity takes a message itself
+            "0Ap)",   // the message is taken in the callback of another entity
             "A1)B0p", // another thread has taken the message of this callback
             "AB1p)",  // the callback belongs to an earlier message than the last one
             "Ap",     // a program takes messages itself

@@ -26,7 +26,8 @@ pub struct Marks(AtomicBool);
 
 impl Marks {
     fn leave(&self) {
-        // A store would end the release sequence of another thread's mark, and that thread's hop might stay unseen.
+        // The mark is set by a swap. A store would end the release sequence of another thread's mark, and the reader of
+        // the mark might not see that thread's new hop.
         self.0.swap(true, Ordering::Release);
     }
 

@@ -25,8 +25,8 @@ fn average(window: &WindowStatistics, metric: Metric) -> f64 {
     window.get(metric).unwrap().average
 }
 
-/// Two requests begin and end while a window ends. Both windows have to report the right largest number of requests at
-/// the same time, and no request is in progress after both have ended.
+/// Two requests begin and end while a window ends. Both windows have to report the right largest number of simultaneous
+/// requests. After both requests have ended, no request must be in progress.
 #[test]
 fn the_most_at_once_is_at_least_those_at_each_edge() {
     let both = Reached::default();

@@ -24,7 +24,7 @@ enum Next {
     Due(Due),
 }
 
-/// A time on the timer's clock in nanoseconds, with its largest possible error.
+/// The time at which a call is due, with its largest possible error. Both are in nanoseconds on the timer's clock.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     time: i64,
@@ -85,7 +85,7 @@ impl TimerSchedule {
         let due = match next {
             Next::Created => self.first(reading, read)?,
             Next::Due(due) if self.is_same_phase(due, read) => due,
-            // The timer was reset, and rcl does not report at which time.
+            // The timer was reset at an unknown time, because rcl does not report the time of a reset.
             Next::Due(_) | Next::Unknown => return None,
         };
         let lateness = reading.before.checked_sub(due.time)?;
@@ -93,7 +93,8 @@ impl TimerSchedule {
             return None; // a timer is never called before it is due
         }
         let periods = self.periods(due.time, read.time);
-        // The phase of the timer does not change. So the due time with the smaller error is kept.
+        // The due times of a timer stay whole periods apart. So the due time with the smaller error is kept for the
+        // next call.
         let moved = Due { time: due.time.checked_add(periods.checked_mul(self.period)?)?, ..due };
         self.next = Next::Due(if read.error < moved.error { read } else { moved });
         Some(ScheduledCall { lateness, skipped: u64::try_from(periods - 1).ok()? })

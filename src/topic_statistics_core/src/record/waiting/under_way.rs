@@ -34,12 +34,10 @@ impl Active {
         split(before)
     }
 
-    /// Records that a request or goal begins.
     pub(super) fn begin(&self) {
         self.change(|active, most| (active.saturating_add(1), most.max(active.saturating_add(1))));
     }
 
-    /// Records that a request or goal ends.
     pub(super) fn end(&self) {
         self.change(|active, most| (active.saturating_sub(1), most));
     }
@@ -75,7 +73,6 @@ impl Oldest {
         since
     }
 
-    /// Records that a call or goal ends.
     pub(super) fn end(&self, since: Since) {
         lock(&self.0).since.remove(&since);
     }

@@ -21,10 +21,9 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A reader of `/statistics`. Before the reader receives a message, other threads may run. In the model, the reception
-/// itself takes no time.
+/// A reader of `/statistics`. Other threads may run before the reader receives a message.
 struct Reader {
-    /// The number of published messages. loom observes this mutex.
+    /// The number of published messages. The mutex is one of loom, so other threads may run before it is locked.
     published: Mutex<usize>,
     received: Condvar,
     /// Whether the handle of the source was dropped.
@@ -71,7 +70,6 @@ impl Reader {
         *lock(&self.published)
     }
 
-    /// Waits until `count` messages were published.
     fn wait_for(&self, count: usize) {
         let mut published = lock(&self.published);
         while *published < count {
@@ -80,7 +78,6 @@ impl Reader {
     }
 }
 
-/// A scheduler without a node.
 fn scheduler() -> Arc<Scheduler> {
     let node_name = "/node".to_owned();
     let schedule = Schedule::new(SourceDefaults::default(), false, LossEvents::new(node_name.clone(), 1.0));
@@ -113,7 +110,7 @@ fn a_change_wakes_the_thread_and_closing_ends_it() {
             })
             .unwrap();
         pass(SECOND);
-        // The new value is equal to the old value. So only the time has changed.
+        // The value stays the same, so only the present time makes the window due.
         scheduler.change_defaults(|defaults| defaults.enabled = true);
         reader.wait_for(1);
         scheduler.close();

@@ -29,7 +29,8 @@ pub(super) struct History {
 impl History {
     /// The time in which a publisher's history usually arrives, in nanoseconds.
     const BURST: i64 = 500_000_000;
-    /// The longest time in which history arrives. Later, an early source timestamp only shows that two clocks differ.
+    /// The longest time in which history arrives. After this time, a source timestamp from before the first arrival
+    /// only shows that two clocks differ.
     const LONGEST: i64 = 10_000_000_000;
     /// The largest number of publishers that are remembered.
     const PUBLISHERS: usize = 256;
@@ -62,7 +63,7 @@ impl History {
         std::mem::take(&mut self.is_in_window)
     }
 
-    /// Subtracts the intervals and the time of history from the intervals and the time of all messages.
+    /// Returns `intervals` and `active`, which are of all messages, without the intervals of history.
     pub(super) fn without(&self, intervals: Option<u64>, active: Duration) -> (Option<u64>, Duration) {
         (
             intervals.map(|intervals| intervals.saturating_sub(self.intervals)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A message on its way through the recorder: the time of the take, the data that was read from the message, and the
-//! sample that is made from it.
+//! A message in the recorder: the epoch in which it was taken, the data that was read from it, and the sample that is
+//! recorded.
 
 use crate::record::topics::transport::{Gid, TransportInfo};
 
@@ -79,8 +79,8 @@ pub struct IntraProcessMessage {
     pub published: i64,
     /// The identifier of the buffer in which the message waited. The buffer is treated like a publisher.
     pub buffer: Gid,
-    /// The number of the message among all messages that were put into this buffer; `u64::MAX` if unknown. Missing
-    /// numbers are messages that were overwritten.
+    /// The number of the message among all messages that were put into this buffer; `u64::MAX` if unknown. A missing
+    /// number means that its message was overwritten in the buffer.
     pub number: u64,
 }
 
@@ -98,7 +98,7 @@ pub(super) enum Sample {
     Message {
         message: ReceivedMessage,
         callback: i64,
-        /// The ROS time at the start of the callback if the node uses simulated time; 0 if unknown.
+        /// The simulated time at the start of the callback; 0 if unknown, or if the node does not use simulated time.
         simulated: i64,
     },
     /// A message that was passed on within the process. Its callback starts.

@@ -26,7 +26,7 @@ struct Recorded {
     callback: i64,
     /// The reading of the clock directly after the message was recorded.
     returned: i64,
-    /// Whether the thread got the lock when it recorded the message.
+    /// Whether the thread got the lock when it recorded the message, so that the message did not go to the queue.
     is_direct: bool,
 }
 
@@ -87,8 +87,8 @@ impl Rig {
 ///
 /// - Each message is counted exactly once.
 /// - A known count is the number of messages whose callback started in the window. A window with figures has measured
-///   exactly these messages. There is one exception: a thread found the lock held, read the clock, and was preempted at
-///   the stop. Then the message of this thread is in the next window.
+///   exactly these messages. There is one exception: a thread found the lock held, read the clock, and was preempted
+///   until the window had ended. Then the message of this thread is in the next window.
 fn assert_windows(messages: &[Recorded], first: &Ended, second: &Ended) {
     let all = || format!("{messages:?} {first:?} {second:?}");
     let count =
@@ -181,7 +181,7 @@ fn an_overflow_while_a_window_ends_leaves_no_wrong_figure() {
             let have_both = first.count > 0 && second.count > 0;
             reached.set_if(have_both && [first.has_figures, second.has_figures] == case);
         }
-        // The overflow must have no effect on a third window.
+        // The overflow of the queue must have no effect on a third window.
         let callback = rig.receive();
         let third = rig.end().unwrap();
         assert_eq!((third.count, third.measured), (1, 1), "{callback:?}");

@@ -31,11 +31,11 @@ pub(super) struct Span {
     pub(super) first: Option<i64>,
     /// The start of the callback of this epoch's first message, on the monotonic clock.
     first_of_epoch: Option<i64>,
-    /// The start of the last message's callback, on the system clock, for the earlier epochs, and for a message of this
-    /// epoch before a suspend.
+    /// The start of the last message's callback, on the system clock. It is set only if this message is of an earlier
+    /// epoch, or was received before a suspend in this epoch.
     last_before: Option<i64>,
-    /// The marks of the last message. They are valid only while the last message's callback started at the time
-    /// `marks_of`.
+    /// The marks of the message whose callback started at the time `marks_of`. They are ignored if this is no longer
+    /// the last message.
     marks: Marks,
     marks_of: i64,
     /// The number of epochs that have messages.
@@ -46,7 +46,7 @@ pub(super) struct Span {
     is_unknown: bool,
 }
 
-/// The marks of the last message. (Marks are rare, so they are not stored with each message.)
+/// Rare properties of the last message, which are not stored with each message.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Marks {
     /// Whether the host was suspended after the window of the message. Then the message's time on the system clock is
@@ -74,7 +74,8 @@ impl Span {
             return true;
         }
         if callback < *first {
-            // The thread of this message was preempted. The message is earlier by less than the time of the preemption.
+            // The message is recorded late, because its thread was preempted. So it is earlier than the first recorded
+            // message.
             *first = callback;
             if self.epochs == 1 {
                 self.first = Some(now);
@@ -106,8 +107,8 @@ impl Span {
         }
     }
 
-    /// Corrects the times of messages that were received before a step of the system clock. The time of a suspend is no
-    /// error, because this time has really passed.
+    /// Corrects the times of messages that were received before a step of the system clock. A step by a suspend is not
+    /// corrected, because the suspended time has really passed.
     pub(super) fn correct(&mut self, step: Step) {
         let correction = step.by - step.suspended;
         for time in [&mut self.first, &mut self.last_before].into_iter().flatten() {

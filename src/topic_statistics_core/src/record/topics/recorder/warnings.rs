@@ -27,7 +27,7 @@ impl Warnings {
         self.raised |= warning as u8;
     }
 
-    /// Returns the warnings that were raised, but that this function has not returned before.
+    /// Returns the raised warnings that this function has not returned before.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Warning> {
         let new = self.raised & !self.given;
         self.given |= new;
