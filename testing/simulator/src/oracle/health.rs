@@ -14,12 +14,12 @@ use super::{Expected, Window};
 
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
-    /// In Hz.
+    /// The lower limit of the rate, in Hz.
     Rate(f64),
-    /// In milliseconds, like the limits of all variants below.
+    /// The upper limit of the mean age, in milliseconds. The limits of the variants below are in milliseconds, too.
     Age(f64),
     LargestAge(f64),
-    /// The quantile and its limit.
+    /// The quantile, from 0 to 1, and its limit.
     AgeQuantile(f64, f64),
     CallbackDuration(f64),
     Silence(f64),
@@ -28,11 +28,11 @@ pub enum Limit {
 
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Limits for ERROR come first.
+    /// Each limit with the level that its violation raises. Limits for ERROR come first.
     pub limits: Vec<(Level, Limit)>,
     pub raise_after: u32,
     pub clear_after: u32,
-    /// In nanoseconds.
+    /// The silence after which the topic is stale, in nanoseconds; `None` for the default.
     pub stale_after: Option<i64>,
     pub silence: Silence,
 }
@@ -41,17 +41,19 @@ pub struct Wanted {
 pub struct Judgement {
     pub wanted: Wanted,
     conditions: Vec<Condition>,
-    /// The possible states. There are several because the library chooses the number of windows that decide on a rate.
+    /// The states that are possible after the windows so far. There can be several, because the library chooses over
+    /// how many windows it counts a rate.
     states: Vec<State>,
     has_begun: bool,
-    /// Whether the topic had messages before this judgement, so that no first message is expected.
+    /// Whether the topic had messages before this judgement. If so, the judgement does not wait for a first message.
     had_messages: bool,
     is_silent: bool,
-    /// The length of the windows since the last message, in nanoseconds.
+    /// The total length of the windows since the last message, in nanoseconds.
     silent: i64,
-    /// The messages and seconds of the windows that decide on a rate, the last one first.
+    /// The number of messages and the length in seconds of each window that can decide on a rate, the last window
+    /// first.
     windows: Vec<(f64, f64)>,
-    /// For each quantile, the samples since the quantile was judged last.
+    /// For each limit, the samples since there were last enough samples to compare its quantile with the limit.
     samples: Vec<Samples>,
     last: (Level, Cause),
     pub has_window: bool,
@@ -67,24 +69,26 @@ enum Cause {
     MessagesAgain,
 }
 
-/// A possible state of the judgement.
+/// A possible state after the windows so far.
 #[derive(Clone, Debug, PartialEq)]
 struct State {
-    /// After silence: the number of windows without a violation.
+    /// After silence, the number of windows without a violation; `None` if there was no silence, or if there were
+    /// enough such windows.
     after_silence: Option<u32>,
     conditions: Vec<Progress>,
 }
 
-/// The evidence on a condition from the windows up to now.
+/// The result of a condition in the windows up to now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Progress {
     fails: bool,
-    /// The number of consecutive windows with the opposite result.
+    /// The number of latest windows in a row whose result is the opposite of `fails`.
     opposed: u32,
     violated_by: Violation,
 }
 
-/// The value that violates a condition. The oracle knows two bounds of the value, or that the value is missing.
+/// The value that violates a condition: two bounds between which the library's value must be, or that the value is
+/// missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Violation {
     lowest: f64,
@@ -92,7 +96,7 @@ struct Violation {
     is_missing: bool,
 }
 
-/// Whether a window fulfils a condition, or the value that violates it.
+/// Whether a window fulfils a condition. If not, the value that violates the condition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answer {
     Fulfils,
@@ -226,9 +230,10 @@ fn condition(limit: Limit) -> Condition {
 }
 
 impl Judgement {
-    /// A rate is counted over the time in which this many messages arrive at the limit's rate.
+    /// A rate is counted over at most the time in which this number of messages arrive at the limit's rate.
     const COUNTED: f64 = 100.0;
-    /// The number of recent windows that the library keeps separately. It may join older windows.
+    /// The number of latest windows that the library certainly keeps separately. The library may join older windows, so
+    /// their results are uncertain.
     const SINGLE: usize = 3;
 
     pub fn new(wanted: Wanted, had_messages: bool) -> Self {
@@ -249,8 +254,8 @@ impl Judgement {
         }
     }
 
-    /// Judges the next window, and compares the health after it. `health`: `None` if only `is_change` is reported.
-    /// `ours`: the library's figures, used where the oracle knows only bounds.
+    /// Judges the next window, and compares the library's health after this window. `health` is `None` if the library
+    /// reported only `is_change`. `ours` has the library's figures, which are used where the oracle knows only bounds.
     pub fn check_window(
         &mut self,
         window: &Window,
@@ -281,7 +286,8 @@ impl Judgement {
                 self.states.iter().map(|state| self.worst_level(state)).collect()
             }
         } else if has_messages {
-            // All windows after the first window are whole.
+            // This window has the first messages, so it is not whole and is not judged. The next window is the first
+            // one that is judged.
             let was_ok = self.last.0 == Level::Ok;
             let conditions = vec![Progress::default(); self.conditions.len()];
             self.states = vec![State { after_silence: (!was_ok).then_some(0), conditions }];
@@ -372,7 +378,7 @@ impl Judgement {
         let limits = self.wanted.limits.iter().zip(&self.samples);
         let answers: Vec<Vec<Answer>> =
             limits.map(|((_, limit), samples)| self.answers(*limit, window, ages, ours, samples)).collect();
-        // Only known values clear a level.
+        // After silence, a window without messages counts as good only if the topic may be silent.
         let counts = window.count.is_some_and(|count| count > 0 || self.wanted.may_be_silent());
         let mut after: Vec<State> = vec![];
         for state in &self.states {
@@ -414,7 +420,6 @@ impl Judgement {
         }
     }
 
-    /// Returns the possible results of a window for a condition.
     fn answers(
         &self,
         limit: Limit,
@@ -478,11 +483,11 @@ impl Judgement {
         }
     }
 
-    /// Returns the possible results for a rate after the windows so far. n messages prove that n - 1 to n + 1 messages
-    /// are sent in that time.
+    /// Returns the possible results for a rate after the windows so far. n messages in a time prove a rate of n - 1 to
+    /// n + 1 messages in this time.
     fn rate(&self, limit: f64, has_messages: bool) -> Vec<Answer> {
         if self.windows.first().is_some_and(|(_, length)| *length == 0.0) {
-            return vec![Answer::NotKnown]; // the earlier windows were judged before
+            return vec![Answer::NotKnown]; // this window has no length, and the earlier windows were already judged
         }
         let (mut messages, mut seconds) = (0.0, 0.0);
         let (mut fulfils, mut violates, mut decides_nothing) = (false, None::<Violation>, false);
@@ -523,9 +528,8 @@ impl Judgement {
 /// What the oracle knows about the ages of a window.
 enum Ages {
     Known(Vec<f64>),
-    /// Only the number of ages is known. Their bounds are checked elsewhere.
+    /// Only the number of ages is known. The bounds of the ages are checked with the window's figures.
     Some(usize),
-    /// The publisher sets no stamps.
     Missing,
     NotKnown,
 }
@@ -586,7 +590,7 @@ impl Samples {
 }
 
 impl State {
-    /// Returns whether both states are equal except for the values.
+    /// Returns whether both states are equal, except for the values that violated their conditions.
     fn has_same_outcomes(&self, other: &Self) -> bool {
         let outcomes = |state: &Self| {
             let conditions = state.conditions.iter();

@@ -16,7 +16,7 @@ pub enum Kind {
         is_async: bool,
     },
     Client,
-    /// With the timer's period in nanoseconds.
+    /// The number is the timer's period in nanoseconds.
     Timer(i64),
     ActionServer,
     ActionClient,
@@ -34,8 +34,8 @@ pub struct Other {
     carried: Option<i64>,
     /// Whether a publication of this window was recorded after a later one.
     is_unordered: bool,
-    /// Whether the last publication of this window waited for the lock. Earlier ones may be missing until another
-    /// thread gets the lock.
+    /// Whether the last publication of this window was recorded while another thread held the lock. Then earlier
+    /// publications may still be missing.
     has_waited: bool,
     count: u64,
     /// The starts of callbacks or calls in this window.
@@ -60,7 +60,7 @@ impl Other {
         Self { kind, times: WindowTimes::new(offset, suspended), ..Self::default() }
     }
 
-    /// Enables or disables the source. `distributions`: whether windows have distributions from the next window on.
+    /// Enables or disables the source. `distributions` means that windows have distributions from the next window on.
     pub fn set(&mut self, enabled: bool, distributions: bool, now: i64, offset: i64, suspended: i64) {
         self.times.set_distributions(distributions);
         if std::mem::replace(&mut self.is_enabled, enabled) || !enabled {
@@ -149,7 +149,8 @@ impl Other {
         }
     }
 
-    /// A goal has an event, this number of nanoseconds after the event's start. A metric that counts ignores the time.
+    /// A goal has an event of this metric. `nanoseconds` is the duration that ends with the event. A metric that counts
+    /// ignores the duration.
     pub fn event(&mut self, metric: Metric, nanoseconds: i64) {
         if self.is_enabled {
             self.events.push((metric, milliseconds(nanoseconds)));
@@ -174,8 +175,8 @@ impl Other {
         kind.metrics().iter().map(|metric| (*metric, expected(*metric))).collect()
     }
 
-    /// Ends the window, and returns what the oracle knows about it. `others_wait`: other publications wait for the lock
-    /// while the window ends.
+    /// Ends the window, and returns what the oracle knows about it. `others_wait` means that other publications are
+    /// recorded while the window ends.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, others_wait: bool) -> Window {
         let window = self.times.end(now, offset, suspended);
         let samples = std::mem::take(&mut self.samples);
@@ -188,12 +189,13 @@ impl Other {
         let one = |value: u64| Expected::Samples(vec![value as f64]);
         let none = || Expected::Samples(vec![]);
         let delays = [Metric::SourceToReceive, Metric::ReceiveToCallback, Metric::SourceToCallback];
-        let delays = delays.map(|metric| (metric, none())); // there are no timestamps
+        let delays = delays.map(|metric| (metric, none())); // requests and responses have no timestamps here
         let metrics = match self.kind {
             Kind::Publisher(first_period) => {
                 let ends: Vec<i64> =
                     self.carried.into_iter().chain(samples.iter().map(|(end, _)| *end)).collect();
-                // The rule of docs/code.md.
+                // By docs/code.md, a window has no periods if a publication was recorded out of order or may be
+                // missing.
                 let may_miss = std::mem::take(&mut self.has_waited) && others_wait;
                 let between = match std::mem::take(&mut self.is_unordered) || may_miss {
                     true => vec![],

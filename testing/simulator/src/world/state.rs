@@ -42,7 +42,7 @@ pub enum Event {
     End(Running),
     /// The creation of a subscription returns.
     Created(u64),
-    /// The node publishes, times and counts.
+    /// The node publishes a message, starts a stopwatch, and counts events.
     Scopes,
     /// The service, client, timer and actions of the node are used.
     Waiting,
@@ -74,7 +74,8 @@ pub struct World {
     pub(super) ros_rate: i64,
     pub(super) events: BTreeMap<(i64, u64), Event>,
     pub(super) next_event: u64,
-    /// The number of the valid wake-up of the statistics' thread: earlier wake-ups in the queue are ignored.
+    /// The number of the latest wake-up of the statistics' thread. Wake-ups with other numbers in the queue are
+    /// ignored.
     pub(super) wake: u64,
     /// The time until which the statistics' thread cannot run.
     pub(super) blocked_until: i64,
@@ -99,7 +100,7 @@ pub struct World {
     pub(super) refused: u64,
     pub(super) losses: Losses,
     pub(super) ended: Vec<Ended>,
-    /// The merged distributions of all windows, by subscription name.
+    /// The merged distributions of all windows, by the source name of the subscription.
     pub(super) distributed: MergedDistributions,
     pub(super) warnings: Warnings,
     pub(super) changed: Vec<Changed>,
@@ -184,7 +185,8 @@ impl World {
         self.instant((self.now - delay).max(1000 * S))
     }
 
-    /// Returns whether a fault of the plan happens now, which it does once in `one_in` times, and counts it.
+    /// Returns whether a fault happens now, and counts it. A fault of the plan happens once in `one_in` calls on
+    /// average.
     pub fn happens(&mut self, fault: Fault, one_in: u32) -> bool {
         let happens = self.plan.has(fault) && self.random.u32(..one_in) == 0;
         self.tally.inject_times(fault, u64::from(happens));
@@ -208,7 +210,7 @@ impl World {
         self.clocks.set_monotonic(now);
     }
 
-    /// Sets the present time to the time of the monotonic clock, which events have advanced.
+    /// Sets `now` to the time of the monotonic clock, which the present event has advanced.
     pub fn pass(&mut self) {
         self.set_now(self.clocks.monotonic());
     }
@@ -280,7 +282,7 @@ impl World {
         let end = self.now + self.plan.windows as i64 * self.period;
         while self.windows < self.plan.windows && self.now < end {
             let Some(((time, _), event)) = self.events.pop_first() else { break };
-            // An event is late if an earlier event took longer than the time between the two.
+            // An event is late if an earlier event lasted beyond the time of this event.
             self.set_now(time.max(self.now));
             self.happen(event)?;
         }
