@@ -77,7 +77,6 @@ impl fmt::Display for FileError {
 impl ExpectationFile {
     /// The maximum size of a file, in bytes.
     const MAX_SIZE: u64 = 1 << 20;
-    /// The keys at the top level of a file.
     const KEYS: [&str; 2] = ["defaults", "topics"];
 
     /// Reads a file. Names without a slash at their start are relative to the namespace.
@@ -192,7 +191,7 @@ fn is_about(topics: &Pattern, names: Names<'_>, kind: SourceKind) -> bool {
 }
 
 impl Entry {
-    /// The keys of an entry, except the keys of [`Settings`].
+    /// The keys of an entry besides the keys of [`Settings`].
     const KEYS: [&str; 2] = ["warn_unless", "error_unless"];
 
     fn read(

@@ -33,12 +33,10 @@ pub(crate) fn now() -> Instant {
     *START.get_or_init(Instant::now) + PASSED.get()
 }
 
-/// Returns the time that has passed in the model.
 pub(crate) fn passed() -> Duration {
     PASSED.get()
 }
 
-/// Lets `time` pass in the model.
 pub(crate) fn pass(time: Duration) {
     PASSED.set(PASSED.get() + time);
 }

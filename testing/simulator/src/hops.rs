@@ -92,7 +92,6 @@ struct Thread {
     is_rclcpp: bool,
     activity: Activity,
     steps: VecDeque<Step>,
-    /// The message that the thread took last.
     taken: Option<Message>,
     called: Option<Message>,
     /// Whether the thread has taken a measured message since its last wait.

@@ -431,7 +431,7 @@ impl Side {
 
     /// Returns a range of slots (indices of `counts`) that contains all counts above zero.
     fn slots(&self, is_wide: bool) -> Range<usize> {
-        /// The length of a chunk: a divisor of the number of buckets.
+        /// How many counts are checked at once. This number has to divide the number of buckets.
         const CHUNK: usize = 16;
         if is_wide {
             return 0..WIDE as usize;

@@ -350,7 +350,6 @@ enum Operator {
     NotEqual,
 }
 
-/// The characters that operators begin with.
 const SIGNS: [char; 4] = ['<', '>', '=', '!'];
 
 impl Operator {

@@ -350,7 +350,6 @@ type Evidence = fn(&Span) -> (f64, f64, f64);
 
 /// A quantity that is counted over as many windows as needed.
 struct Counted {
-    /// The time over which messages are counted, in seconds.
     looks_back: f64,
     evidence: Evidence,
 }

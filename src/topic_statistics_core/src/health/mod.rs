@@ -260,7 +260,6 @@ impl Expectations {
         })
     }
 
-    /// Returns how long to wait for the first message.
     fn first_message_limit(&self) -> Duration {
         self.first_message_within.unwrap_or_else(|| self.default_limit())
     }

@@ -17,7 +17,6 @@ fn warn_unless(text: &str) -> Expectations {
     Expectations::new().warn_unless(conditions(text))
 }
 
-/// A judge that gets one window after the other.
 struct Windows {
     judge: Judge,
     length: Duration,

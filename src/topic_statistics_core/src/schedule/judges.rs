@@ -85,7 +85,6 @@ pub struct Diagnosed {
 }
 
 impl Judges {
-    /// The time between two diagnostics.
     const INTERVAL: Duration = Duration::from_secs(1);
     /// How long to wait for new sources after a condition is set. After this time, a condition that applies to no
     /// source is reported.
@@ -323,7 +322,6 @@ pub fn why_unjudged(condition: &Condition, source: &Source) -> Option<String> {
     (!is_measured).then(|| why_unmeasured(source, metric))
 }
 
-/// Returns why a source does not measure a metric.
 pub(super) fn why_unmeasured(source: &Source, metric: Metric) -> String {
     let (name, kind) = (Escaped(&source.name), source.kind());
     if !kind.measures(metric) {
@@ -342,7 +340,6 @@ pub(super) fn why_unmeasured(source: &Source, metric: Metric) -> String {
     )
 }
 
-/// Returns the node's conditions for a level.
 fn conditions_for(node: &NodeExpectations, level: Level) -> impl Iterator<Item = &Condition> {
     let conditions = node.expectations.iter().flat_map(|own| own.conditions());
     conditions.filter(move |(condition_level, _)| *condition_level == level).map(|(_, condition)| condition)

@@ -87,7 +87,6 @@ pub(crate) struct Outbox {
     messages: VecDeque<Outgoing>,
     /// The next batch is not published before this time; `None` before the first batch.
     not_before: Option<Instant>,
-    /// The time between two batches.
     gap: Duration,
     /// The number of windows that were discarded because the outbox was full.
     pub(crate) discarded: u64,
@@ -155,7 +154,6 @@ impl Outbox {
         (!self.messages.is_empty()).then(|| self.not_before.map_or(now, |not_before| not_before.max(now)))
     }
 
-    /// Takes all messages out of the outbox.
     pub(crate) fn take(&mut self) -> VecDeque<Outgoing> {
         std::mem::take(&mut self.messages)
     }

@@ -120,7 +120,7 @@ struct Entry {
 /// yet.
 struct NewEntry {
     collector: Weak<dyn WindowedCollector>,
-    /// The future entry of the source. Its field `source` is still empty.
+    /// The entry that the schedule gets when the source is complete. Its field `source` is still empty.
     entry: Entry,
 }
 
@@ -589,7 +589,6 @@ impl Entry {
 }
 
 impl NewEntry {
-    /// Returns whether this is the entry of `collector`.
     fn collects_by(&self, collector: &Arc<dyn WindowedCollector>) -> bool {
         std::ptr::addr_eq(self.collector.as_ptr(), Arc::as_ptr(collector))
     }

@@ -28,7 +28,6 @@ impl Naive {
         })
     }
 
-    /// Returns whether 160 buckets are enough for each sign.
     fn fits(&self) -> bool {
         let fits = |counts: &BTreeMap<i32, u64>| {
             let (first, last) = (counts.first_key_value()?.0, counts.last_key_value()?.0);

@@ -69,7 +69,6 @@ enum Cause {
     MessagesAgain,
 }
 
-/// A possible state after the windows so far.
 #[derive(Clone, Debug, PartialEq)]
 struct State {
     /// After silence, the number of windows without a violation; `None` if there was no silence, or if there were
@@ -107,7 +106,6 @@ enum Answer {
 #[derive(Clone, Debug, Default)]
 struct Samples {
     known: Vec<f64>,
-    /// The number of samples whose values are unknown.
     unknown: usize,
 }
 
@@ -218,7 +216,6 @@ impl Wanted {
         of_rates.unwrap_or(0.0).max(10e9)
     }
 
-    /// Returns whether a window without messages is normal.
     fn may_be_silent(&self) -> bool {
         self.stale_after.is_some() || self.limits.iter().any(|(_, limit)| limit.limits_silence())
     }

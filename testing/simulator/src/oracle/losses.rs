@@ -88,7 +88,6 @@ pub fn add_gap(gaps: &mut Vec<Gap>, shown: Shown) {
 }
 
 impl Losses {
-    /// The largest number of followed publishers.
     const PUBLISHERS: usize = 256;
     /// A late message stays counted as lost if its number is this far, or further, behind the latest number.
     const WINDOW: u64 = 64;

@@ -157,7 +157,6 @@ impl Other {
         }
     }
 
-    /// Returns what the oracle knows about the goals of a window.
     fn goals(&self, kind: SourceKind, now: i64) -> Vec<(Metric, Expected)> {
         let one = |value| Expected::Samples(vec![value]);
         let most = self.numbers.iter().copied().max().unwrap_or_default();

@@ -346,7 +346,6 @@ impl Subscription {
         }
     }
 
-    /// The times between two stamps of each message.
     fn delays(
         &self,
         stamps: impl Fn(&Received) -> (Stamp, Stamp),

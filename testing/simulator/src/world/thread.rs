@@ -265,7 +265,6 @@ impl World {
         }
     }
 
-    /// Compares published messages with the expected ones, in order.
     fn check_messages(&mut self, count: usize) -> Result<(), String> {
         let messages = self.reader.take();
         if self.reader.is_stopped.load(Ordering::Relaxed) {

@@ -97,7 +97,7 @@ impl Clock for HostClock {
     }
 }
 
-/// System time as the monotonic clock plus an offset.
+/// Computes system time as monotonic time plus an offset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemClock {
     offset: i64,
@@ -122,7 +122,6 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Reads the bounds of the system clock's offset.
     fn of_system_time(clock: &dyn Clock) -> Self {
         Self::read(|| clock.monotonic(), || clock.system())
     }
@@ -212,7 +211,6 @@ pub struct EndedWindow {
 }
 
 impl WindowClock {
-    /// Creates a clock without a window.
     pub(crate) fn new(clock: &dyn Clock) -> Self {
         Self { start: 0, system: SystemClock::now(clock) }
     }
@@ -259,7 +257,6 @@ impl EndedWindow {
         }
     }
 
-    /// A window of one second.
     #[cfg(test)]
     pub(crate) fn of_test(has_earlier: bool) -> Self {
         let window = Window::from_nanoseconds(0, 1_000_000_000);

@@ -119,7 +119,6 @@ impl Timeline {
     /// The longest real time for which a message may be under way, in nanoseconds.
     const UNDER_WAY: i64 = 10_000_000_000;
 
-    /// Accepts a reading of the clock.
     fn advance(&mut self, now: i64, seen: i64) {
         if now == 0 || self.last.is_some_and(|(last, _)| now == last) {
             return;

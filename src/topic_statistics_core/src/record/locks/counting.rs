@@ -20,7 +20,7 @@ pub(crate) struct CountingLock<S: CountUnrecorded> {
     unrecorded: AtomicU64,
 }
 
-/// State that can also count samples that were lost.
+/// State that can also count the messages among lost samples.
 pub(crate) trait CountUnrecorded: Accept {
     /// Records that samples were lost because the queue was full. `count` is how many of the lost samples are messages.
     fn count_unrecorded(&mut self, count: u64);

@@ -31,7 +31,6 @@ impl Periods {
         Self { metric, first_period, period, last: i64::MIN, last_before: i64::MIN, is_unordered: false }
     }
 
-    /// Accepts an event at the time `time`.
     #[inline]
     pub(crate) fn accept(&mut self, time: i64, distributions: &mut Distributions) {
         if time >= self.last {

@@ -44,7 +44,6 @@ pub struct Source {
 
 #[derive(Default)]
 struct Finished {
-    /// The last finished window.
     latest: Option<Arc<WindowStatistics>>,
     /// The sum of the distributions of all windows; empty if the source is not a subscription.
     distributions: Distributions,

@@ -68,7 +68,7 @@ impl Delays {
         }
     }
 
-    /// As [`StampFilter::restart`].
+    /// Restarts the filter of doubtful stamps: see [`StampFilter::restart`].
     pub(super) fn restart(&mut self, start: i64, has_stepped: bool) {
         self.0.restart(start, has_stepped);
     }

@@ -217,7 +217,6 @@ pub struct Executions {
     /// Whether the times at which callbacks became ready are times of the system clock, converted to the monotonic
     /// clock.
     is_ready_of_system_time: bool,
-    /// The last finished window.
     finished: Option<Arc<ExecutorWindow>>,
 }
 
@@ -249,7 +248,6 @@ struct Wait {
 impl Thread {
     /// The shortest run for which a wait is reported, in nanoseconds.
     const SHORTEST: i64 = 100_000;
-    /// The largest number of runs in `last`.
     const LAST: usize = 64;
 
     fn end(&mut self, at: i64, window_start: i64) -> Option<Run> {
@@ -268,7 +266,7 @@ impl Thread {
 }
 
 impl Executions {
-    /// The largest number of waits that a window reports.
+    /// The largest number of waits (pairs of callbacks) that a window reports.
     const WAITS: usize = 5;
 
     /// Creates the collector of an executor with these callback and thread names.

@@ -16,7 +16,6 @@ use crate::{
 /// What was measured in a window: for each metric, a count of events or a summary of samples.
 #[derive(Debug)]
 pub struct Measurements {
-    /// The metrics that are measured.
     metrics: MetricSet,
     /// For each metric that counts events ([`Metric::is_count`]) and that the source can measure: the count.
     counts: Box<[(Metric, u64)]>,

@@ -28,7 +28,6 @@ enum Next {
 #[derive(Clone, Copy, Debug)]
 struct Due {
     time: i64,
-    /// The largest possible error of the time.
     error: i64,
 }
 

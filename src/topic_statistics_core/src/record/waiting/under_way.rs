@@ -64,7 +64,6 @@ struct Pending {
 pub(super) struct Since(pub(super) i64, u64);
 
 impl Oldest {
-    /// Records that a call or goal begins at the time `began`.
     pub(super) fn begin(&self, began: i64) -> Since {
         let mut pending = lock(&self.0);
         pending.next += 1;

@@ -194,7 +194,6 @@ fn one_sample() -> Summary {
     Summary { average: 10.0, minimum: 10.0, maximum: 10.0, standard_deviation: f64::NAN, sample_count: 1 }
 }
 
-/// A function that returns whether a value fulfills a condition.
 type Fulfils = Box<dyn Fn(f64) -> bool>;
 
 /// Returns conditions with limits on either side, and with a range. For each condition: whether `value` fulfills it, its text, and a function

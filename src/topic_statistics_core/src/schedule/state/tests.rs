@@ -84,7 +84,6 @@ impl Rig {
         rig
     }
 
-    /// Lets `time` pass, and returns the time after that.
     fn pass(&self, time: Duration) -> Instant {
         self.clock.pass(time.as_nanos() as i64);
         self.clock.now()
@@ -146,7 +145,6 @@ impl Rig {
         self.schedule.set_state(source, state, self.clock.now(), &self.clock);
     }
 
-    /// Lets the time `pass` pass, and returns the next action.
     fn next(&mut self, pass: Duration) -> Action {
         let now = self.pass(pass);
         self.schedule.next(now, &self.clock)

@@ -25,7 +25,6 @@ pub(super) struct Times {
 /// on the monotonic clock, times of earlier epochs are on the system clock.
 #[derive(Default)]
 pub(super) struct Span {
-    /// The times of the last message.
     pub(super) last: Times,
     /// The start of the first message's callback, on the system clock.
     pub(super) first: Option<i64>,
@@ -38,7 +37,6 @@ pub(super) struct Span {
     /// the last message.
     marks: Marks,
     marks_of: i64,
-    /// The number of epochs that have messages.
     epochs: u64,
     /// The sum, over all earlier epochs, of the time from the epoch's first message to its last; in nanoseconds.
     before: i64,
@@ -54,7 +52,6 @@ pub(super) struct Marks {
     is_before_suspend: bool,
     /// Whether later messages were counted but not measured.
     pub(super) has_later: bool,
-    /// Whether the message was passed on within the process.
     pub(super) is_intra_process: bool,
 }
 
@@ -98,7 +95,7 @@ impl Span {
         }
     }
 
-    /// Ends the epoch. `system` is the system clock as it was last read.
+    /// Ends the epoch, because the statistics are disabled. `system` is the system clock as it was last read.
     pub(super) fn end_epoch(&mut self, system: SystemClock) {
         self.last_before = self.last_message(system);
         if let Some(first) = self.first_of_epoch.take() {
@@ -141,7 +138,6 @@ impl Span {
         }
     }
 
-    /// Returns the time from the first message to the last message.
     pub(super) fn active(&self) -> Duration {
         duration(self.before + self.first_of_epoch.map_or(0, |first| self.last.callback - first))
     }

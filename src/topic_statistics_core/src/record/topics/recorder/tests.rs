@@ -851,7 +851,6 @@ fn after_more_publishers_than_are_followed_only_windows_of_known_ones_have_losse
     }
 }
 
-/// Returns the metrics that have a distribution in the window.
 fn distributed(window: &WindowStatistics) -> Vec<Metric> {
     Metric::ALL.iter().copied().filter(|metric| window.distribution(*metric).is_some()).collect()
 }

@@ -11,7 +11,6 @@ pub(super) struct Warnings {
     given: u8,
 }
 
-/// A warning for the author or the operator of the node.
 #[derive(Clone, Copy)]
 pub(super) enum Warning {
     NoReceptionTime = 1,
