@@ -19,8 +19,8 @@ pub(crate) use tokio::sync::watch;
 pub(crate) type SpinMutex<T> = spin::mutex::Mutex<T, Sleep>;
 pub(crate) type SpinMutexGuard<'a, T> = spin::mutex::MutexGuard<'a, T, Sleep>;
 
-/// Waits for a lock by sleeping. During the sleep, the holder of the lock can run even if it has a lower priority on
-/// the same core.
+/// Waits for a lock by sleeping. During the sleep, the thread that holds the lock can run, even if it runs on the same
+/// core with a lower priority.
 pub(crate) struct Sleep;
 
 impl spin::RelaxStrategy for Sleep {

@@ -108,7 +108,7 @@ pub fn window(
         equal("metric", metric, expected_metric)?;
         check_summary(summary, samples, tally).map_err(|error| format!("{metric}: {error}"))?;
         let distribution = ours.distribution(*metric);
-        // By docs/distributions.md, a metric with one sample per window has no distribution.
+        // As docs/distributions.md says, a metric with one sample per window has no distribution.
         let is_one_sample = metric.is_count()
             || matches!(
                 metric,

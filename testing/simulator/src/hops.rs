@@ -270,7 +270,8 @@ impl World {
                 }
                 publish(&mut steps, random, Truth::Taken);
             }
-            // A callback triggers guard conditions so often that the library cannot exclude that it has returned.
+            // A callback triggers guard conditions so often that the library cannot know whether this callback has
+            // already returned.
             3 => {
                 steps.extend([Take, Trigger, Trigger, Trigger]);
                 publish(&mut steps, random, Truth::Unknown);

@@ -198,8 +198,8 @@ pub struct Disturbance {
     pub kind: Kind,
     pub text: &'static str,
     pub is_simulated: bool,
-    /// In the soak test, the time of the first disturbance of this kind, and the time from one to the next. `None` if
-    /// the soak test does not have it.
+    /// In the soak test, the time of the first disturbance of this kind, and the time from one disturbance to the next.
+    /// `None` if the soak test does not have this disturbance.
     pub happens: Option<[Duration; 2]>,
 }
 

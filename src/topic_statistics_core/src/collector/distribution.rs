@@ -61,7 +61,6 @@ pub struct Distribution {
 const NARROW: u32 = Distribution::BUCKETS as u32;
 const WIDE: u32 = NARROW / 2;
 
-/// The counts of the buckets of one sign.
 #[derive(Clone)]
 struct Side {
     /// The index of the bucket whose count is the first of `counts`.

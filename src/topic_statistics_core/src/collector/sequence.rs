@@ -174,7 +174,6 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.evictions > 0
     }
 
-    /// Returns how often a further publisher replaced a followed publisher.
     pub(crate) fn evictions(&self) -> u32 {
         self.evictions
     }

@@ -49,7 +49,6 @@ impl SummaryCollector {
         true
     }
 
-    /// Accepts a sample that is neither NaN nor infinite.
     #[inline]
     pub(super) fn accept_finite(&mut self, sample: f64) {
         self.count += 1;

@@ -237,7 +237,6 @@ impl FromStr for Conditions {
     }
 }
 
-/// Reads conditions from the rest of a text.
 struct Reader<'a> {
     text: &'a str,
     rest: &'a str,

@@ -216,7 +216,8 @@ impl Expectations {
         Self { stale_after: Some(time), ..self }
     }
 
-    /// Sets the level that silence leads to. It also applies before the first message. Default: [`Silence::Stale`].
+    /// Sets the level that silence leads to. This level also applies if the first message does not arrive in time.
+    /// Default: [`Silence::Stale`].
     pub fn silence(self, silence: Silence) -> Self {
         Self { silence, ..self }
     }

@@ -374,7 +374,8 @@ impl Scheduler {
     ) {
         let deadline = now() + Self::DRAIN;
         let mut failures = Failures::default();
-        // The event is published before the messages, because it has all losses that were not published yet.
+        // The event is published before the messages, because the time may be too short for all messages, and the event
+        // has all unpublished losses.
         if let Some(event) = &event {
             event.publish(&mut failures);
             published = Some(now());

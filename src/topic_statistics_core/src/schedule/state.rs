@@ -33,7 +33,6 @@ use crate::{
 pub struct Schedule {
     /// The default options, for sources that do not set an option.
     defaults: SourceDefaults,
-    /// Whether windows are logged as tables.
     logs_tables: bool,
     entries: Vec<Entry>,
     /// The sources that are being created. They are in a separate list, because only new entries need the field

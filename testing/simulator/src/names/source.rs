@@ -91,7 +91,7 @@ impl Named {
         is_expected || self.rules.iter().any(|rules| !rules.is_empty())
     }
 
-    /// Returns the source's level after its last window.
+    /// Returns the expected level of the source after its last window.
     pub fn level(&self) -> Level {
         let is_violated = |rules: &[&Rule]| self.is_ill && rules.iter().any(|rule| rule.is_violated_if_ill);
         let [errors, warnings] = &self.rules;

@@ -61,7 +61,6 @@ pub struct World {
 }
 
 impl World {
-    /// The number of simulated windows of 1 s.
     const SECONDS: i64 = 20;
     /// The period of the samples.
     const TICK: i64 = 100 * MS;
@@ -302,7 +301,7 @@ impl World {
         let rules: Vec<_> =
             (0..self.random.u8(..5)).map(|_| &RULES[self.random.usize(..RULES.len())]).collect();
         let conditions = conditions(&rules)?;
-        // By docs/health.md: a condition is refused if no source with its name measures its metric.
+        // As docs/health.md says, a condition is refused if no source with its name measures its metric.
         let is_about = |rule: &Rule, source: &Named| match rule.topic {
             Some(name) => source.has_name(name),
             None => source.kind == SourceKind::Subscription,

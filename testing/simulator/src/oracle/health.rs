@@ -77,7 +77,6 @@ struct State {
     conditions: Vec<Progress>,
 }
 
-/// The result of a condition in the windows up to now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Progress {
     fails: bool,
@@ -426,7 +425,7 @@ impl Judgement {
         samples: &Samples,
     ) -> Vec<Answer> {
         let has_messages = window.count != Some(0);
-        // By docs/health.md, a window without a message proves nothing about ages, losses and similar values.
+        // As docs/health.md says, a window without a message proves nothing about ages, losses and similar values.
         let if_any_message = |answer: Answer| vec![if has_messages { answer } else { Answer::NotKnown }];
         let below = |value: f64, limit: f64| match value {
             value if value < limit => Answer::Fulfils,

@@ -143,7 +143,8 @@ impl Losses {
         }
     }
 
-    /// Follows a publisher. If there are already 256 publishers, it replaces the publisher that was silent for longest.
+    /// Follows a publisher. If there are already 256 publishers, the new publisher replaces the publisher that was
+    /// silent for longest.
     fn follow(&mut self, gid: Gid) {
         self.messages += 1;
         if self.followed.insert(gid, self.messages).is_none() && self.followed.len() > Self::PUBLISHERS {

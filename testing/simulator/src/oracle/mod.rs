@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The naive oracle: it keeps every sample and the truth about it, and computes figures in the simplest way.
+//! The naive oracle: it keeps every sample with data that the library does not have, and computes figures in the
+//! simplest way.
 
 mod distribution;
 mod health;

@@ -32,7 +32,7 @@ pub struct Other {
     samples: Vec<(i64, f64)>,
     /// The end of the last publication in earlier windows.
     carried: Option<i64>,
-    /// Whether a publication of this window was recorded after a later one.
+    /// Whether a publication of this window was recorded after a later publication.
     is_unordered: bool,
     /// Whether the last publication of this window was recorded while another thread held the lock. Then earlier
     /// publications may still be missing.
@@ -86,7 +86,7 @@ impl Other {
         self.has_waited = self.is_enabled;
     }
 
-    /// A publication is recorded after a later one.
+    /// A publication is recorded after a later publication.
     pub fn record_unordered(&mut self, end: i64, milliseconds: f64) {
         self.record_waiting(end, milliseconds);
         self.is_unordered = true;
@@ -193,7 +193,7 @@ impl Other {
             Kind::Publisher(first_period) => {
                 let ends: Vec<i64> =
                     self.carried.into_iter().chain(samples.iter().map(|(end, _)| *end)).collect();
-                // By docs/code.md, a window has no periods if a publication was recorded out of order or may be
+                // As docs/code.md says, a window has no periods if a publication was recorded out of order or may be
                 // missing.
                 let may_miss = std::mem::take(&mut self.has_waited) && others_wait;
                 let between = match std::mem::take(&mut self.is_unordered) || may_miss {

@@ -9,7 +9,7 @@ use super::{
     milliseconds, Expected, Received, Stamp, Totals, Window, WindowTimes,
 };
 
-/// By docs/reliability.md, simulated time is read at least this often, in nanoseconds.
+/// The longest time between two readings of simulated time, from docs/reliability.md, in nanoseconds.
 const READ_WITHIN: i64 = 100_000_000;
 
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ pub struct Subscription {
     /// The known losses at the end of the previous window.
     lost_before: Option<u64>,
     carried: Option<i64>,
-    /// Whether a message of this window was recorded after a later one.
+    /// Whether a message of this window was recorded after a later message.
     is_unordered: bool,
     /// The number of messages of this window that were counted but not measured.
     unrecorded: u64,
@@ -255,7 +255,8 @@ impl Subscription {
             totals: Some(self.totals()),
             ..window
         };
-        // By docs/reliability.md, stamps are doubtful until messages under way at the step have arrived.
+        // As docs/reliability.md says, stamps are doubtful until all messages that were under way at the step have
+        // arrived.
         let doubtful = self.doubtful_until.len();
         self.doubtful_until.retain(|until| now <= *until);
         let has_expired = self.doubtful_until.len() < doubtful;
@@ -326,7 +327,7 @@ impl Subscription {
                 self.delays(|message| (message.source, callback(message)), false, is_stepped)
             }
             Metric::HeaderToCallback => self.delays(header_and_ros, is_simulated, is_stepped),
-            // By docs/statistics.md, a window has no periods if its messages were recorded out of order.
+            // As docs/statistics.md says, a window has no periods if its messages were recorded out of order.
             Metric::MessagePeriod if self.is_unordered => Expected::Samples(vec![]),
             Metric::MessagePeriod => {
                 let callbacks =
@@ -361,8 +362,9 @@ impl Subscription {
                 (false, Some(stepped_at), Some(read_at)) => read_at >= stepped_at,
                 _ => true,
             };
-        // By docs/reliability.md, a message is under way for up to 10 s. So a message that was stamped more than 10 s
-        // before the jump, or received 10 s or more after it, was not under way at the jump: its stamp is only old.
+        // As docs/reliability.md says, a message is under way for up to 10 s. So a message that was stamped more than
+        // 10 s before the jump, or received 10 s or more after it, was not under way at the jump: its stamp is only
+        // old.
         let is_old = |message: &Received, stamp: Stamp| match (message.jumped_at, stamp.read_at) {
             (Some(jumped), Some(read)) => {
                 let has_arrived =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The network's record of dropped and delivered messages. It checks losses independently of the oracle.
+//! The network's record of dropped and delivered messages. This record checks the losses independently of the oracle.
 
 use std::collections::{BTreeMap, BTreeSet};
 

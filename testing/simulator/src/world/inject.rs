@@ -42,8 +42,8 @@ impl World {
         let now = self.now;
         match fault {
             Fault::Step => {
-                // By docs/reliability.md, the library sees two steps in a window as one step. Steps below 5 ms are not
-                // injected, because an imprecise reading hides small steps.
+                // As docs/reliability.md says, the library sees two steps in a window as one step. Steps below 5 ms are
+                // not injected, because an imprecise reading hides small steps.
                 if self.oracles().any(|oracle| oracle.has(oracle.stepped_at)) {
                     return Ok(false);
                 }
@@ -68,8 +68,8 @@ impl World {
                 return Ok(self.jump(if back { -size } else { size }));
             }
             Fault::SmallJump => {
-                // By docs/reliability.md, the library cannot find two kinds of jumps: back by less than the time since
-                // the last reading, and forward by less than 5 s. So these are not injected.
+                // As docs/reliability.md says, the library cannot find two kinds of jumps: back by less than the time
+                // since the last reading, and forward by less than 5 s. So these are not injected.
                 let largest = [300 * MS, 3 * S, 40 * S][self.random.usize(..3)];
                 let back = self.random.i64(110 * MS..largest);
                 let by = if self.random.bool() { -back } else { self.random.i64(5_500 * MS..30 * S) };
@@ -145,7 +145,7 @@ impl World {
     /// Makes simulated time jump. Returns false if this is impossible.
     fn jump(&mut self, by: i64) -> bool {
         let Some(time) = self.simulated.clone() else { return false };
-        // By docs/reliability.md, two jumps forward in a row look like a simulation that became faster.
+        // As docs/reliability.md says, two jumps forward in a row look like a simulation that became faster.
         let is_soon = self.jumped.is_some_and(|jumped| self.now - jumped < 400 * MS);
         if is_soon && (0..101 * S).contains(&by) {
             return false;

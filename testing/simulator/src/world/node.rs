@@ -122,7 +122,8 @@ impl World {
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
         if let Some(wanted) = subscription.wanted.take() {
             self.schedule.expect(&source, wanted.expectations());
-            // By docs/health.md, a judge does not wait for a first message if the subscription had messages before.
+            // As docs/health.md says, a judge does not wait for a first message if the subscription had messages
+            // before.
             let had_messages = subscription.oracle.totals().received > 0;
             subscription.health = Some(Judgement::new(wanted, had_messages));
         }

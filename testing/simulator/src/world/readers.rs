@@ -86,7 +86,7 @@ impl Reader {
     fn read(&self, message: Published) -> Result<(), PublishError> {
         let is_repeated = self.is_repeated.swap(false, Ordering::Relaxed);
         let is_stopped = self.is_stopped.load(Ordering::Relaxed);
-        // By docs/reliability.md, a failed publication is repeated once. After a repetition has failed, no other
+        // As docs/reliability.md says, a failed publication is repeated once. After a repetition has failed, no other
         // publication of the batch is repeated.
         let may_repeat = !is_repeated && !self.has_refused_twice.load(Ordering::Relaxed);
         if may_repeat && (self.fails_once.swap(false, Ordering::Relaxed) || is_stopped) {

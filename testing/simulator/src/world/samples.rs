@@ -67,7 +67,7 @@ impl Waiting {
     }
 }
 
-/// A sample that waits for the lock, as the oracle sees it.
+/// A sample that is recorded while another thread holds the lock, for the oracle.
 pub struct WaitingSample<'a> {
     /// The time of the sample on the monotonic clock.
     pub time: i64,

@@ -114,7 +114,7 @@ impl Watched {
             return oracle.end_window(entered + stop, offset, suspended, true);
         }
         let window = oracle.end_window(entered + stop, offset, suspended, true);
-        // By docs/reliability.md, a duration that ends while a window is being ended belongs to the next window.
+        // As docs/reliability.md says, a duration that ends while a window is being ended belongs to the next window.
         for time in times {
             match oracle.kind {
                 Kind::Publisher(_) => oracle.record_waiting(entered + time, 0.0),

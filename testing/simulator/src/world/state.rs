@@ -65,7 +65,7 @@ pub struct World {
     pub(super) now: i64,
     pub(super) clocks: Arc<HostClocks>,
     pub(super) simulated: Option<Arc<SimulatedTime>>,
-    /// How often in a row the statistics' thread woke although it had nothing to do.
+    /// How often in a row the thread that ends windows woke although it had nothing to do.
     pub(super) idle_wakes: u32,
     /// The number of jumps of simulated time, the time of the last jump (`jumped`), and the speed (`ros_rate`, 0 while
     /// paused).
@@ -74,10 +74,10 @@ pub struct World {
     pub(super) ros_rate: i64,
     pub(super) events: BTreeMap<(i64, u64), Event>,
     pub(super) next_event: u64,
-    /// The number of the latest wake-up of the statistics' thread. Wake-ups with other numbers in the queue are
+    /// The number of the latest wake-up of the thread that ends windows. Wake-ups with other numbers in the queue are
     /// ignored.
     pub(super) wake: u64,
-    /// The time until which the statistics' thread cannot run.
+    /// The time until which the thread that ends windows cannot run.
     pub(super) blocked_until: i64,
     pub(super) schedule: Schedule,
     pub(super) enabled: bool,
@@ -261,8 +261,8 @@ impl World {
         self.after(self.period / 5, Event::Waiting);
     }
 
-    /// Runs the world to its end. Returns the counts, and the first difference from the oracle, with the last events
-    /// if `has_history`.
+    /// Runs the world to its end. Returns the counts, and the first difference from the oracle, with the last events if
+    /// `has_history` is true.
     pub fn run(mut self, has_history: bool) -> (Tally, Result<(), String>) {
         self.history = has_history.then(History::default);
         let lived = self.live();

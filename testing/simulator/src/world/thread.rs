@@ -204,8 +204,7 @@ impl World {
         check::window(ours, expected, period, &mut self.tally)
     }
 
-    /// Takes the new health of sources. A health without a window means that it was reset because the statistics were
-    /// disabled.
+    /// Takes the new health of sources. A health without a window was reset, because the statistics were disabled.
     fn take_health(&mut self, changed: Vec<Changed>) -> Result<(), String> {
         let (judged, forgotten): (Vec<_>, Vec<_>) =
             changed.into_iter().partition(|change| change.health.window.is_some());

@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// Uses the service, client, timer and goals.
+    /// Lets the service, client, timer, action server and action client do one random action each.
     pub fn run_waiting(&mut self) -> Result<(), String> {
         let (now, random) = (self.now, &mut self.random);
         let clock = || now;

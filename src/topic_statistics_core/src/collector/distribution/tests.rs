@@ -99,7 +99,6 @@ fn parts(distribution: &Distribution) -> Message {
     Message { sum: 0.0, ..Message::of(distribution, 0) }
 }
 
-/// Returns the counts of the positive buckets that have samples.
 fn counts(distribution: &Distribution) -> Vec<u64> {
     distribution.positive().map(|(_, count)| count).collect()
 }
@@ -252,7 +251,6 @@ proptest! {
             .iter()
             .scan(0, |start, end| Some(collect(&samples[std::mem::replace(start, *end)..*end])))
             .collect();
-        // Merges two of the distributions, again and again, until one distribution is left.
         while windows.len() > 1 {
             let other = windows.swap_remove(order.index(windows.len()));
             let into = order.index(windows.len());

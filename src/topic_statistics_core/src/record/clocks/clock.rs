@@ -113,7 +113,7 @@ pub(crate) struct Step {
     pub(crate) suspended: i64,
 }
 
-/// The lowest and the highest possible offset of a clock. They follow from one reading of the clock between two
+/// The lowest and the highest possible offset of a clock. Both are computed from one reading of this clock between two
 /// readings of the monotonic clock.
 #[derive(Clone, Copy)]
 struct Bounds {

@@ -37,7 +37,7 @@ impl DoubtfulStamps {
 
 impl StampFilter {
     /// How long a message may be under way, in the network and in the middleware's queue, in nanoseconds. A measured
-    /// latency cannot replace it, because a queue may have grown in the window with the step.
+    /// latency cannot replace this constant, because a queue may have grown in the window with the step.
     const UNDER_WAY: i64 = 10_000_000_000;
     /// The largest number of steps within `UNDER_WAY` whose ranges of stamps are stored separately.
     const STEPS: usize = 8;

@@ -130,7 +130,6 @@ impl<S: CountUnrecorded> CountingLock<S> {
         self.lock.dequeue()
     }
 
-    /// Returns how many times this thread has taken the lock so far.
     #[cfg(all(test, topic_statistics_loom))]
     pub(crate) fn times_taken(&self) -> usize {
         self.lock.state.times_taken()
@@ -156,7 +155,7 @@ mod tests {
     fn samples_beyond_the_queue_are_counted() {
         let numbers = CountingLock::new(Numbers::default());
         let room = QUEUE as u32;
-        // After the queue was emptied, all its places are free again.
+        // After the queue was emptied, all its places must be free again.
         for (recorded, accepted, unrecorded) in
             [(room, room, 0), (room, 2 * room, 0), (room + 5, 3 * room, 5)]
         {

@@ -102,7 +102,7 @@ impl<S: Accept> QueuedLock<S> {
     }
 }
 
-/// The state of the tests and models. Its samples are numbers.
+/// The state behind the locks of the tests and models. Its samples are numbers.
 #[cfg(test)]
 #[derive(Default)]
 struct Numbers {

@@ -375,7 +375,7 @@ impl Drop for PublishingGuard<'_> {
 /// source.
 pub struct SourceHandle {
     source: Arc<Source>,
-    /// This field is dropped after `source`, because its drop may end the scheduler's thread.
+    /// This field is dropped after `source`, because the drop of the last keeper may end the scheduler's thread.
     keeper: Arc<Keeper>,
 }
 

@@ -65,10 +65,11 @@ enum State {
     Other,
     /// The thread runs a callback that was reported by a tracepoint, with the callback's message.
     Callback(Option<Message>),
-    /// The thread has taken a message. `triggers` is how often it has triggered a guard condition since the take.
+    /// The thread has taken a message. `triggers` is how often the thread has triggered a guard condition since the
+    /// take.
     Message { message: Message, triggers: u8 },
-    /// The thread has taken several messages. `triggers` is how often it has triggered a guard condition since the last
-    /// of these takes.
+    /// The thread has taken several messages. `triggers` is how often the thread has triggered a guard condition since
+    /// the last take.
     Several { triggers: u8 },
 }
 
@@ -216,8 +217,8 @@ mod tests {
             assert_eq!(causes(other), [Cause::Other], "{other}");
         }
         assert_eq!(causes("uup"), [Cause::Message(Message::UNMEASURED)], "the feedback is the cause");
-        // In a callback, other subscriptions may take messages that the callback needs. In the same round, other
-        // subscriptions may take messages for their own callbacks.
+        // The cause must be the callback's own message, even if other subscriptions take messages: within the callback,
+        // or for their own callbacks in the same round of the executor.
         for callback in ["A1Bp)", "A1Babp)", "BA1p)", "uA1p)", "uuA1p)", "aA1p)", "A1uup)"] {
             assert_eq!(causes(callback), [Cause::Message(A)], "{callback}");
         }
@@ -225,8 +226,9 @@ mod tests {
 
     #[test]
     fn where_the_callback_may_have_returned_the_cause_is_ambiguous() {
-        // A program takes messages of two inputs itself, a coroutine of rclpy continues after another callback, or an
-        // executor takes several messages before it calls the callbacks, like the executor of rclrs with one thread.
+        // The thread cannot tell the cause if a program takes messages of two inputs itself, if a coroutine of rclpy
+        // continues after another callback, or if an executor takes several messages before it calls the callbacks,
+        // like the executor of rclrs with one thread.
         for unknown in ["watbtp", "wabp", "wabap", "wattp", "wattbttp", "waap", "uap", "aup"] {
             assert_eq!(causes(unknown), [Cause::Ambiguous], "{unknown}");
         }

@@ -216,8 +216,8 @@ impl Recorder {
         )
     }
 
-    /// Makes the next message of each publisher count as its first, so that messages that are filtered from now on are
-    /// not counted as lost. See [`Delivered::is_filtered`].
+    /// Makes the next message of each publisher count as the publisher's first message, so that messages that are
+    /// filtered from now on are not counted as lost. See [`Delivered::is_filtered`].
     pub fn pause_losses(&self) {
         if let Some(losses) = &mut self.collectors.lock().losses {
             losses.sequences.pause();
@@ -246,7 +246,7 @@ impl Recorder {
             collectors.span.last_callback().is_some_and(|last| last >= collectors.window.start);
         drop(collectors);
         // The clock step since the last window. A suspend in the current window is assumed to be before a message of
-        // this window. If it was after the message, the next message corrects the time.
+        // this window. If the suspend was after this message, the time is wrong until the next message.
         let correction = system.check(clock).map_or(0, |step| match is_of_window {
             true => step.by,
             false => step.by - step.suspended,
@@ -303,8 +303,8 @@ impl WindowedCollector for Recorder {
             return None;
         }
         let (ended, of_next_window) = self.stop_window(&mut collectors, clock);
-        // The samples that were lost since the lock was taken. If this thread was preempted meanwhile, they may belong
-        // to the next window.
+        // The messages that were lost since the lock was taken. If this thread was preempted in this time, these
+        // messages may belong to the next window.
         let lost_meanwhile = self.collectors.take_unrecorded();
         if let Some(count) = lost_meanwhile {
             collectors.count_unrecorded(count);

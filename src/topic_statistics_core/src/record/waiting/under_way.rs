@@ -48,8 +48,8 @@ impl Active {
     }
 }
 
-/// The calls or goals in progress, ordered by their start. (rclrs also keeps an entry for each call or goal.) All
-/// clones share the list.
+/// The calls or goals in progress, ordered by their start. (The list stays small, because rclrs also keeps an entry for
+/// each call or goal.) All clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oldest(Arc<Mutex<Pending>>);
 

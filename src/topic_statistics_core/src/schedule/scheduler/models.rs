@@ -26,7 +26,6 @@ struct Reader {
     /// The number of published messages. The mutex is one of loom, so other threads may run before it is locked.
     published: Mutex<usize>,
     received: Condvar,
-    /// Whether the handle of the source was dropped.
     is_dropped: AtomicBool,
 }
 

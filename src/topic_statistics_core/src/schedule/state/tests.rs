@@ -150,7 +150,6 @@ impl Rig {
         self.schedule.next(now, &self.clock)
     }
 
-    /// Returns how many metrics and how many distributions were published.
     fn published(&self) -> (usize, usize) {
         (self.reader.metrics.lock().unwrap().len(), self.reader.distributions.lock().unwrap().len())
     }

@@ -497,8 +497,8 @@ impl Collectors {
     }
 
     /// Keeps the times of messages before the window that started at `start`, if the host was suspended in that window:
-    /// a correction by the whole clock step would make them too late by the suspended time. It is unknown whether the
-    /// messages of that window were before or after the suspend.
+    /// a correction by the whole clock step would make these times too late by the suspended time. It is unknown
+    /// whether the messages of that window were before or after the suspend.
     fn keep_times_before_suspend(&mut self, start: i64, step: Step) {
         if step.suspended == 0 {
             return;

@@ -7,8 +7,8 @@ use std::{collections::VecDeque, time::Duration};
 
 use crate::record::{clocks::clock::duration, topics::transport::Gid};
 
-/// Recognizes the history that transient local publishers deliver all at once when the subscription matches them. A
-/// rate of such messages has no meaning.
+/// Recognizes the history that transient local publishers deliver all at once when the subscription matches them.
+/// Because these messages arrive at once, their rate has no meaning.
 ///
 /// A publisher's messages are history if they arrive within [`BURST`](Self::BURST) after the publisher's first message.
 /// Messages that arrive later, but within [`LONGEST`](Self::LONGEST), are history if their source timestamp is earlier

@@ -44,7 +44,7 @@ impl OpenGap {
 
 impl Losses {
     /// Adds a message, and counts the messages missing before it. `is_filtered` means that messages before or after
-    /// this message may have been left out on purpose. Such messages are not lost.
+    /// this message may have been left out by a content filter. Such messages are not lost.
     pub(super) fn add_message(
         &mut self,
         publisher: Gid,

@@ -45,7 +45,7 @@ impl Epoch {
 pub struct ReceivedMessage {
     pub(super) epoch: Epoch,
     pub(super) header: i64,
-    /// The data except the header stamp; `None` if no metric needs them.
+    /// The data except the header stamp; `None` if no metric needs these data.
     pub(super) details: Option<Details>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Details {
     /// Whether the node uses simulated time. (The compiler stores the tags of the enums around this struct in the unused
     /// values of a `bool`.)
     pub(super) is_simulated: bool,
-    /// Whether messages before or after this message may have been left out on purpose.
+    /// Whether messages before or after this message may have been left out by a content filter.
     pub(super) is_filtered: bool,
 }
 

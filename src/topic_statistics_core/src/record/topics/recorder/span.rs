@@ -13,7 +13,6 @@ pub(super) struct Times {
     pub(super) header: i64,
     pub(super) source: i64,
     pub(super) received: i64,
-    /// The start of the callback.
     pub(super) callback: i64,
 }
 
@@ -38,7 +37,8 @@ pub(super) struct Span {
     marks: Marks,
     marks_of: i64,
     epochs: u64,
-    /// The sum, over all earlier epochs, of the time from the epoch's first message to its last; in nanoseconds.
+    /// The sum, over all earlier epochs, of the time from the epoch's first message to its last message, in
+    /// nanoseconds.
     before: i64,
     /// Whether messages before the first or after the last measured message of an epoch were counted but not measured.
     is_unknown: bool,

@@ -82,7 +82,6 @@ impl Test {
         Delivery { transport, source: now - 30 * MS, received: now - 20 * MS, publisher: gid, number }
     }
 
-    /// Takes a message of 100 bytes with the header stamp `stamp`.
     fn take(&self, stamp: i64, delivered: impl Delivered) -> ReceivedMessage {
         self.received_message(self.epoch().unwrap(), stamp, delivered, || 100)
     }
@@ -100,7 +99,6 @@ impl Test {
         self.start(&self.take(self.clock.system() - 40 * MS, delivered));
     }
 
-    /// Receives the messages with these numbers from one publisher.
     fn receive_all(&self, numbers: RangeInclusive<u64>) {
         numbers.for_each(|number| self.receive(self.info(FAST_DDS, 1, number)));
     }

@@ -11,7 +11,6 @@ const MS: i64 = 1_000_000;
 struct Test {
     names: ExecutorNames,
     executions: Executions,
-    /// The number of runs in each ended window.
     counts: Vec<u64>,
 }
 
@@ -256,7 +255,6 @@ proptest! {
             let known = starts().filter(|run| run.3.is_some()).count();
             prop_assert_eq!(ready_to_run.sample_count as usize, known);
 
-            // The longest wait of each pair of callbacks.
             let mut pairs = std::collections::BTreeMap::new();
             for waiting in starts() {
                 let Some(ready) = waiting.3 else { continue };
