@@ -78,12 +78,10 @@ impl Ticks {
         Self(AtomicI64::new(1))
     }
 
-    /// Returns the time at which a callback starts.
     pub(crate) fn callback(&self) -> i64 {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns the time after an action of a thread.
     pub(crate) fn later(&self) -> i64 {
         self.0.fetch_add(1, Ordering::Release)
     }

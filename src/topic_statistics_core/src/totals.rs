@@ -96,7 +96,7 @@ impl Totals {
             last_message: self.last_message.max(other.last_message),
             active: self.active + other.active,
             intervals: sum(self.intervals, other.intervals),
-            followed: None, // the losses per publisher are unknown for several subscriptions
+            followed: None, // a sum over subscriptions has no losses by publisher
         }
     }
 }

@@ -262,7 +262,7 @@ impl World {
                 steps.push(Take);
                 publish(&mut steps, random, Truth::Message);
             }
-            // A program takes several messages itself, and processes one or all of them.
+            // A program takes several messages itself, so each of them may be the cause of what the program publishes.
             2 => {
                 for _ in 0..random.u8(2..5) {
                     steps.push(Take);

@@ -392,7 +392,8 @@ impl Distribution {
         if !(0.0..1.0).contains(&quantile) {
             return f64::NAN;
         }
-        // As an `f64`, 0.07 is a little more than 7/100. The rank in 100 samples has to be 7 and not 8.
+        // As an `f64`, 0.07 is a little more than 7/100. The product is reduced a little, so that its rank in 100
+        // samples is 7 and not 8.
         let rank = (quantile * count as f64 * (1.0 - 4.0 * f64::EPSILON)).ceil() as u64;
         if rank >= count {
             return f64::NAN;

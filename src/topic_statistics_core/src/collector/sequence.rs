@@ -431,8 +431,8 @@ mod tests {
         const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
         let mut tracker = SequenceTracker::default();
         for gid in 0..MOST {
-            // If the clock is stepped back, the busiest publisher must not look like the publisher with the longest
-            // silence.
+            // The times decrease, as after steps back of the clock. Nevertheless the publisher with the longest silence
+            // has to be found.
             tracker.accept(gid, 1, -(gid as i64));
         }
         tracker.accept(0, 2, i64::MIN);

@@ -319,7 +319,7 @@ fn windows_of_unknown_messages_neither_raise_nor_clear() {
     slow.follow(&"1:0=* 0:0=* ".repeat(15));
     slow.follow("?:-=W 9x1:0=W 19x1:0=* 1:0=O"); // 9 messages do not prove a rate of at least 0.9 Hz
 
-    // Only windows that certainly have no message count as silence.
+    // A window with an unknown number of messages must not count as silence.
     Windows::new(warn_unless("age<50"), SECOND).follow("2x1:0=O 100x?:-=O 9x0:0=O 0:0=S");
 }
 

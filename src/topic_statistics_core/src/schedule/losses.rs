@@ -118,8 +118,8 @@ impl LossEvents {
     /// Removes the subscriptions that have ended, and keeps only their losses.
     fn collect_ended(&mut self, now: Instant) {
         self.subscriptions.retain_mut(|subscription| {
-            // The existence of the source is checked before the losses are read. If the source still exists, losses
-            // after the reading are read the next time.
+            // The source is checked before its losses are read: after the end of a source, there are no further losses
+            // that this reading could miss.
             let lives = subscription.source.strong_count() > 0;
             if !lives {
                 let lost = subscription.take();

@@ -296,21 +296,21 @@ impl Scheduler {
                     state = self.lock();
                 }
                 Action::Publish { event, batch } => {
-                    drop(state); // publishing may block
+                    drop(state); // publishing may block, so no lock is held
                     let failures = publish(event, batch);
                     published = Some(now());
                     state = self.lock();
                     state.schedule.add_failures(failures);
                 }
                 Action::PublishDiagnostics(diagnosed) => {
-                    drop(state); // publishing may block
+                    drop(state); // publishing may block, so no lock is held
                     let failures = self.publish_diagnostics(diagnosed);
                     published = Some(now());
                     state = self.lock();
                     state.schedule.add_failures(failures);
                 }
                 Action::CheckPublishers(sources) => {
-                    drop(state); // the check uses the locks of the ROS graph
+                    drop(state); // the check takes locks of the ROS graph, so no other lock is held
                     let (again, warnings) = self.check_publishers(&sources);
                     drop(sources);
                     state = self.lock();

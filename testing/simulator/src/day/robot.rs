@@ -81,7 +81,6 @@ impl Stream {
             .warn_unless(conditions(row.warn_unless, warn))
             .error_unless(conditions(row.error_unless, error));
         let recorder = || {
-            // The metrics of a new subscription: the default metrics, and the metrics that its conditions need.
             let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
             metrics.extend(expected.metrics());
             let options = RecorderOptions::new().metrics(metrics).transient_local(row.history > 0);

@@ -285,7 +285,6 @@ impl Subscription {
             return Expected::Kernel;
         }
         if metric == Metric::PublicationSeqGap {
-            // A publisher replaced in this window may have lost messages that are not counted.
             let is_known =
                 self.losses.followed_are_known() && self.losses.evictions == self.evictions_at_start;
             let gaps = self.gaps.iter().map(|gap| gap.missing as f64);

@@ -339,7 +339,8 @@ fn a_quantile_needs_samples_beyond_it() {
 
 #[test]
 fn the_rounding_of_a_share_does_not_change_the_rank() {
-    // In floating point, 0.07 * 100 is a little more than 7, and 0.57 * 100 is a little less than 57.
+    // The quantiles must be exact, although 0.07 * 100 is a little more than 7, and 0.57 * 100 a little less than 57,
+    // in floating point.
     let distribution = collect(&(1..=100).map(f64::from).collect::<Vec<_>>());
     for (quantile, exact) in [(0.07, 7.0), (0.14, 14.0), (0.57, 57.0)] {
         let ours = distribution.quantile(quantile);
@@ -444,8 +445,8 @@ fn the_bucket_after_the_80th_changes_no_count_beyond_32_bits() {
     }
 }
 
-/// The bucket at the threshold counts its samples like other buckets. If its count overflows, the samples are not
-/// counted near zero.
+/// If the count of the first bucket above the zero threshold needs more than 32 bits, its samples must not be counted
+/// near zero.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn the_bucket_at_the_threshold_counts_beyond_32_bits() {
@@ -525,7 +526,7 @@ fn parts_that_no_distribution_has_are_refused() {
     };
     let count = |count: u64, sum: u128| format!("The count is {count}, and the sum of all counts is {sum}:");
     let scale = |scale: i32| format!("The scale is {scale}: it has to be from 2 to 8");
-    let overflows = u128::from(u64::MAX) + 4; // the sum overflows to 3
+    let overflows = u128::from(u64::MAX) + 4; // in a u64, the sum overflows to 3
     type Lie = &'static dyn Fn(&mut Message);
     let rows: [(Lie, _); 11] = [
         (&|message| message.scale = 9, scale(9)),

@@ -349,7 +349,8 @@ mod tests {
             let mut clock = clock();
             let step = expected.map(|suspended| Step { by, suspended });
             assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), step, "{by} {width} {slept}");
-            // Without a step, the offset does not change, so that the stop of a window is the start of the next window.
+            // Without a step, the offset must not change, so that each window starts at the stop of the previous
+            // window.
             assert_eq!(clock.at(5), EPOCH + step.map_or(0, |step| step.by) + 5);
             assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), None, "a step is found once");
         }

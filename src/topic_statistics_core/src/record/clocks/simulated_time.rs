@@ -277,7 +277,7 @@ mod tests {
             timeline.advance(now, seen);
             seen += 10 * MS;
         }
-        // The simulation continues at the same rate of 50, and the clock is read less often.
+        // The simulation continues at its rate of 50, and the clock is read less often: this must not look like jumps.
         for _ in 0..10 {
             now += 5 * SECOND;
             seen += INTERVAL;
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_second_jump_that_no_simulation_can_make_is_a_jump() {
-        // Each step may be a simulation that has become 70 times faster. But the clock of a simulation that became
+        // Each step looks like a simulation that has become 70 times faster. But the clock of a simulation that became
         // faster would not stand still between the steps.
         for (between, jumps) in [(250 * MS, 1), (251 * MS, 2), (10 * SECOND, 2)] {
             let (mut timeline, seen) = running(1000, 1);

@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn messages_under_way_across_two_steps_are_doubtful() {
-        // The clock steps back by a minute, and then forward by an hour. So stamps from before both steps are later
-        // than the clock before the second step.
+        // The clock steps back by a minute, and then forward by an hour. So a stamp from before both steps is later
+        // than the clock before the second step, and has to be doubtful, too.
         let stamp = EPOCH + 60 * S - MS;
         assert!(!filter(&[3600 * S]).is_doubtful(stamp));
         let both = filter(&[-60 * S, 3600 * S]);

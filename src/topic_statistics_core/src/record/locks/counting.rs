@@ -110,7 +110,8 @@ impl<S: CountUnrecorded> CountingLock<S> {
             }
             self.unrecorded.fetch_add(u64::from(counts), Ordering::Relaxed);
             self.is_incomplete.swap(true, Ordering::Release);
-            // Another thread may have accepted the samples that filled the queue, so the flag is set again.
+            // Another thread may have emptied the queue and cleared this flag. With the flag, the next holder of the
+            // lock counts the lost sample.
             self.lock.set_queued();
         }
     }

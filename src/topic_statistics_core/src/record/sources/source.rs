@@ -245,8 +245,9 @@ impl Source {
         *present = health.clone();
         let Some(sender) = watched.clone() else { return };
         drop(finished);
-        // If the level is OK, the first window and the first message are no change, so no watcher is woken. After that,
-        // a later window does not replace a change that a slow receiver has not read yet.
+        // Without a change, no watcher is woken. The health in the channel is replaced only if it has no window yet, or
+        // if it is OK with another cause. Otherwise it stays, because a slow receiver may not have read this change
+        // yet.
         let is_well_otherwise = |received: &Health| {
             received.window.is_none() || received.level == Level::Ok && received.cause != health.cause
         };
@@ -355,7 +356,7 @@ impl Source {
 impl Drop for Source {
     fn drop(&mut self) {
         if !self.is_retired() {
-            self.name.release(); // the source never had a handle
+            self.name.release(); // no handle will free the name
         }
     }
 }

@@ -226,9 +226,9 @@ mod tests {
 
     #[test]
     fn where_the_callback_may_have_returned_the_cause_is_ambiguous() {
-        // The thread cannot tell the cause if a program takes messages of two inputs itself, if a coroutine of rclpy
-        // continues after another callback, or if an executor takes several messages before it calls the callbacks,
-        // like the executor of rclrs with one thread.
+        // The cause is unknown if a program takes messages of two inputs itself, if a coroutine of rclpy continues
+        // after another callback, or if an executor takes several messages before it calls the callbacks, like the
+        // executor of rclrs with one thread.
         for unknown in ["watbtp", "wabp", "wabap", "wattp", "wattbttp", "waap", "uap", "aup"] {
             assert_eq!(causes(unknown), [Cause::Ambiguous], "{unknown}");
         }

@@ -189,7 +189,8 @@ mod tests {
             let mut schedule = TimerSchedule::new(PERIOD).unwrap();
             for (late, width, reset) in steps {
                 if reset == 0 {
-                    // The timer may be reset at any time, except near a whole number of periods after the call was due.
+                    // The reset is not near a whole number of periods after the call was due, because it could not be
+                    // detected there.
                     timer.reset(timer.next + PERIOD / 4 + late % (PERIOD / 2));
                 }
                 let now = timer.next + late;

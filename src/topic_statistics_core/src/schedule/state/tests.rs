@@ -401,7 +401,7 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded() {
     }
     assert!(matches!(&warnings[..], [one] if one.contains("more than 20000 messages wait")), "{warnings:?}");
 
-    // If a window is discarded, its distributions are discarded, too. No message of the window is published.
+    // If a window is discarded, no message of this window may stay in the outbox, not even a distribution.
     let mut rig = Rig::new();
     rig.change_defaults(|defaults| defaults.distributions = true);
     let (_source, durations) = rig.add("stopwatch", StatisticsState::NodeDefault);

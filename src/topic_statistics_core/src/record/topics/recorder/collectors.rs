@@ -295,7 +295,7 @@ impl Collectors {
             return self.period.accept(callback);
         }
         self.span.last = last;
-        // If the message is earlier than a message of the previous window, the previous window has no periods.
+        // A message from before the latest message of the earlier windows makes only its own, earlier window unordered.
         self.is_unordered |= callback >= self.latest_before;
     }
 
