@@ -19,8 +19,8 @@ enum Form {
     Pattern(Glob),
     /// A pattern for the node of a source, and a pattern for its topic.
     Source(Glob, Glob),
-    /// Patterns for the node, the input topic and the output topic of a hop. A hop is the way of messages through one
-    /// node.
+    /// Patterns for the node, the input topic and the output topic of a hop. A hop is the path from the input topic to
+    /// the output topic.
     Hop([Glob; 3]),
 }
 

@@ -376,7 +376,7 @@ impl Judged {
         *self = Self::new((self.level, &self.condition));
     }
 
-    /// Returns whether the condition is about the time since the last message. Such a condition needs no second window.
+    /// Returns whether the condition is about the time since the last message. Such a condition fails after one window.
     fn is_of_silence(&self) -> bool {
         matches!(self.condition.quantity(), Quantity::Metric(Metric::TimeSinceLastMessage, _))
     }
@@ -502,8 +502,8 @@ impl Judged {
         }
     }
 
-    /// Adds the result of the window that starts at `start`. After `windows` equal results in a row, changes the state
-    /// of the condition.
+    /// Adds the result of the window that starts at `start`. After `windows` results in a row that contradict `fails`,
+    /// changes `fails`.
     fn debounce(&mut self, fulfils: bool, start: Duration, windows: u32) {
         if fulfils != self.fails {
             self.opposed = 0;

@@ -137,7 +137,7 @@ fn a_rate_that_misses_its_limit_by_two_percent_is_found() {
     }
 }
 
-/// A window without a length is ignored, because otherwise the previous window would be counted twice. On a clock that
+/// A window without a length must be ignored. Otherwise the previous window would be counted twice. On a clock that
 /// stands still, a window can begin and end at the same time.
 #[test]
 fn a_window_without_a_length_is_no_evidence_of_a_rate() {

@@ -105,7 +105,7 @@ pub struct Window {
 
 impl Window {
     /// Returns a window of a subscription with the library's own figures, to check only the health after that window.
-    /// `lost`: the messages lost in the window.
+    /// `lost` is the number of messages lost in the window.
     pub fn as_reported(ours: &WindowStatistics, lost: Option<u64>) -> Self {
         let start = ours.window.start.as_nanoseconds();
         let single = |(metric, summary): &(Metric, Summary)| match metric {

@@ -142,7 +142,7 @@ impl Other {
         self.dropped += u64::from(self.is_enabled);
     }
 
-    /// A timer is called. `call`: the lateness in nanoseconds and the number of skipped periods. `None` if unknown.
+    /// A timer is called. `call` is the lateness in nanoseconds and the number of skipped periods; `None` if unknown.
     pub fn call(&mut self, call: Option<(i64, u64)>) {
         if self.is_enabled {
             self.calls.push(call.map(|(lateness, skipped)| (milliseconds(lateness), skipped)));

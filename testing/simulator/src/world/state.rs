@@ -67,8 +67,8 @@ pub struct World {
     pub(super) simulated: Option<Arc<SimulatedTime>>,
     /// How often in a row the thread that ends windows woke although it had nothing to do.
     pub(super) idle_wakes: u32,
-    /// The number of jumps of simulated time, the time of the last jump (`jumped`), and the speed (`ros_rate`, 0 while
-    /// paused).
+    /// The number of jumps of simulated time, the time of the last jump (`jumped`), and the rate of simulated time
+    /// (`ros_rate`, 0 while paused).
     pub(super) jumps: u32,
     pub(super) jumped: Option<i64>,
     pub(super) ros_rate: i64,

@@ -15,7 +15,7 @@ pub(crate) struct CountingLock<S: CountUnrecorded> {
     /// The number of samples that are being made while another thread holds the lock, and are not in the queue yet.
     being_made: AtomicU32,
     /// Whether samples were lost because the queue was full. `unrecorded` is the number of the lost samples that are
-    /// messages. This flag is set by a swap, like the flag `has_queued` of the queue.
+    /// messages. This flag is set by a swap for the same reason as the flag `has_queued` of the queue.
     is_incomplete: AtomicBool,
     unrecorded: AtomicU64,
 }
@@ -137,7 +137,6 @@ impl<S: CountUnrecorded> CountingLock<S> {
     }
 }
 
-/// Records a sample while another thread holds the lock.
 #[cfg(test)]
 pub(super) fn enqueue_or_count(numbers: &CountingLock<super::Numbers>, number: u32, counts: bool) {
     numbers.begin_sample();

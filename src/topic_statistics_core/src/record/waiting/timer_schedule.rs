@@ -57,7 +57,7 @@ pub struct ScheduledCall {
 impl TimerSchedule {
     /// The largest error of the clock readings if the thread is not preempted.
     const ROUNDING: i64 = 1_000;
-    /// The first call is due about one period after the creation. This is the largest deviation from that time.
+    /// The first call is due about one period after the creation. This is the largest deviation, in nanoseconds.
     const FIRST: i64 = 100_000;
 
     /// Creates the schedule of a timer with this period in nanoseconds; `None` if the period is 0, because such a timer
@@ -179,7 +179,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any delays and resets, the lateness and the skipped periods are equal to the values of the simulated
+        /// For any delays and resets, the lateness and the skipped periods must be equal to the values of the simulated
         /// rcl.
         #[test]
         fn lateness_and_skipped_periods_are_those_of_rcl(

@@ -64,8 +64,8 @@ pub(super) struct Details {
     pub(super) size: u32,
     /// How often simulated time had jumped when the message was taken.
     pub(super) jumps: u16,
-    /// Whether the node uses simulated time. (The compiler stores the tags of the enums around this struct in the unused
-    /// values of a `bool`.)
+    /// Whether the node uses simulated time. (This `bool` saves memory, because the compiler stores the tags of the
+    /// enums around this struct in its unused values.)
     pub(super) is_simulated: bool,
     /// Whether messages before or after this message may have been left out by a content filter.
     pub(super) is_filtered: bool,

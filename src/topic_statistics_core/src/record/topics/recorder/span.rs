@@ -19,9 +19,9 @@ pub(super) struct Times {
 /// The time from a subscription's first message to its last message, without the time in which the subscription's
 /// statistics were disabled.
 ///
-/// A message changes only `last`. All other fields change with the first message of an epoch, and at the end of
-/// windows. (An epoch here lasts from the enabling to the disabling of the statistics.) Times of the current epoch are
-/// on the monotonic clock, times of earlier epochs are on the system clock.
+/// The recording of a message changes only `last`. All other fields change with the first message of an epoch, and at
+/// the end of windows. (An epoch here lasts from the enabling to the disabling of the statistics.) Times of the current
+/// epoch are on the monotonic clock, times of earlier epochs are on the system clock.
 #[derive(Default)]
 pub(super) struct Span {
     pub(super) last: Times,
