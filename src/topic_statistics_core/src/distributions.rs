@@ -7,8 +7,8 @@ use crate::{collector::Distribution, metric::Metric, metric_set::MetricSet, summ
 /// The distributions of the samples of one or more windows, one for each metric that has a distribution. The default is
 /// empty.
 ///
-/// A subscription that measures no distributions still has a few values of this type, so an empty value is as small as
-/// a pointer.
+/// A subscription that measures no distributions still has a few values of this type, so an empty value takes only as
+/// much memory as a pointer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distributions(Option<Box<List>>);
 
@@ -24,7 +24,7 @@ impl Distributions {
     /// Returns empty distributions, one for each of the metrics that can have a distribution.
     pub fn new(metrics: MetricSet) -> Self {
         let metrics = metrics.iter().filter(|metric| metric.has_distribution());
-        let mut list = Vec::with_capacity(metrics.clone().count()); // exact, because distributions are large
+        let mut list = Vec::with_capacity(metrics.clone().count()); // no spare capacity: distributions are large
         list.extend(metrics.map(|metric| (metric, Distribution::default())));
         Self::from(list)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A file with the expectations of topics. The programs with an option `--expect`, nodes and preloaded processes read
-//! the same file.
+//! Reads a file that says what is expected of topics, for example their rates. Programs with the option `--expect`,
+//! nodes and preloaded processes use the same file format.
 //!
 //! docs/expectations.schema.json is the schema of the file. A test compares the keys in the schema with the keys in
 //! this module.
@@ -38,8 +38,9 @@ struct Entry {
     settings: Settings,
 }
 
-/// When a level is raised and cleared, and the meaning of silence. If neither the entry nor the file's defaults have a
-/// setting, it is `None`, and the setting of an earlier matching entry applies, or the default of the library.
+/// When a health level is raised and cleared, and which level silence leads to. A setting is `None` if neither the
+/// entry nor the file's defaults have it. Then the setting of an earlier entry for the same topic applies, or the
+/// library's default.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settings {
     raise_after: Option<u32>,
@@ -49,8 +50,8 @@ struct Settings {
     silence: Option<Silence>,
 }
 
-/// Why a file cannot be used. `Display` writes the path, the line and the column, if they are known, and the correct
-/// form.
+/// The reason why a file cannot be used. `Display` writes the path, the line and the column if these are known, and
+/// then the mistake.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FileError {
     path: Option<PathBuf>,
@@ -76,7 +77,6 @@ impl fmt::Display for FileError {
 impl ExpectationFile {
     /// The maximum size of a file, in bytes.
     const MAX_SIZE: u64 = 1 << 20;
-    /// The keys at the top level of a file.
     const KEYS: [&str; 2] = ["defaults", "topics"];
 
     /// Reads a file. Names without a slash at their start are relative to the namespace.
@@ -151,9 +151,9 @@ impl ExpectationFile {
         self.expectations_of(|topics| topics.is_match(name))
     }
 
-    /// Returns the expectations of a source in its own process; `None` if no entry matches. An entry for topics applies
-    /// only to subscriptions, because a process judges the messages that it receives. An entry for sources
-    /// (`NODE:TOPIC`) applies to a source of any kind with this name.
+    /// Returns the expectations of a source of the process that reads the file; `None` if no entry matches. An entry
+    /// for topics applies only to subscriptions, because a process judges the messages that it receives. An entry for
+    /// sources (`NODE:TOPIC`) applies to a source of any kind with this name.
     #[doc(hidden)] // for authors of nodes
     pub fn source_expectations(&self, names: Names<'_>, kind: SourceKind) -> Option<Expectations> {
         self.expectations_of(|topics| is_about(topics, names, kind))
@@ -191,7 +191,7 @@ fn is_about(topics: &Pattern, names: Names<'_>, kind: SourceKind) -> bool {
 }
 
 impl Entry {
-    /// The keys of an entry, without the keys of its settings.
+    /// The keys of an entry besides the keys of [`Settings`].
     const KEYS: [&str; 2] = ["warn_unless", "error_unless"];
 
     fn read(
@@ -264,7 +264,8 @@ fn conditions(node: &MarkedYaml) -> Result<Vec<Conditions>, FileError> {
         let conditions: Conditions = text.parse().map_err(|why: ConditionError| {
             let before = text[..why.place().start].chars().count();
             let mut error = error(node, &why.to_string());
-            // The exact column is known only for a text on one line: YAML joins the lines of a longer text.
+            // The exact column of an error is known only if the text is on one line, because YAML joins the lines of a
+            // longer text.
             if node.span.start.line() == node.span.end.line() {
                 let written = node.span.end.col() - node.span.start.col();
                 let quote = usize::from(written > text.chars().count());

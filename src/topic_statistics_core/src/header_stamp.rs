@@ -2,9 +2,9 @@
 
 //! Finds the header stamp of a message: which field has the stamp, and what the bytes of the stamp mean.
 //!
-//! The introspection of C, the introspection of C++ and the definitions in recordings describe a type in different
-//! ways, but the rule for the stamp is the same. [`path`] names the fields that lead to the stamp, and each reader
-//! looks for these fields in its own description.
+//! There are three descriptions of a message type: the introspection of C, the introspection of C++, and the definition
+//! in a recording. The same rule finds the stamp in all three: [`path`] returns the names of the fields that lead to
+//! the stamp, and the caller looks for these fields in the description that it has.
 
 /// Returns the names of the fields that lead to the header stamp, a `builtin_interfaces/Time`; `None` if the type has
 /// no header stamp.

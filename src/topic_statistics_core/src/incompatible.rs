@@ -24,8 +24,9 @@ pub struct IncompatiblePublisher {
 /// [Quality of Service
 /// compatibilities](https://docs.ros.org/en/kilted/Concepts/Intermediate/About-Quality-of-Service-Settings.html#qos-compatibilities).
 ///
-/// An unknown policy, such as a system default, is never reported. No policy is reported with rmw_zenoh_cpp, because it
-/// matches only by topic and type. No policy is reported with a middleware that this library does not know.
+/// An unknown policy, such as a system default, is never reported. No policy is reported with rmw_zenoh_cpp, because
+/// rmw_zenoh_cpp matches publishers and subscriptions only by topic and type. No policy is reported with a middleware
+/// that this library does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Incompatibility {

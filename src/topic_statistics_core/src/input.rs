@@ -21,10 +21,10 @@ pub fn read_text(path: &Path, max: u64) -> Result<String, String> {
 /// The maximum nesting depth of YAML. The depth is limited because the functions that read YAML are recursive.
 const MAX_DEPTH: usize = 32;
 
-/// Returns an error with the place and the reason if a text is not YAML, or is nested too deep. The nesting of an
-/// alias's content counts, too.
+/// Returns an error with the place and the reason if a text is not YAML, or is nested too deep. The nesting inside the
+/// node that an alias refers to counts, too.
 pub fn check_depth(yaml: &str) -> Result<(), (Marker, String)> {
-    let mut open: Vec<(usize, usize)> = vec![]; // the anchor of each open node, and the height of its content
+    let mut open: Vec<(usize, usize)> = vec![]; // the anchor and the nesting depth so far of each open node
     let mut heights: HashMap<usize, usize> = HashMap::new();
     for event in Parser::new_from_str(yaml) {
         let (event, span) = event.map_err(|error: ScanError| (*error.marker(), error.info().to_owned()))?;
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn depth_is_that_of_nodes_in_any_form() {
-        // The YAML parser has its own limit for nested brackets.
+        // The YAML parser has its own limit for nested brackets, so its error is accepted, too.
         let is_too_deep = |why: &str| why.contains("deeper") || why.contains("recursion limit");
         let is_deep = |yaml: &str| check_depth(yaml).is_err_and(|(_, why)| is_too_deep(&why));
         let flow = |depth| "[".repeat(depth) + &"]".repeat(depth);

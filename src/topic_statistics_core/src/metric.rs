@@ -10,16 +10,16 @@ use crate::source_kind::SourceKind;
 enum Form {
     /// A window has any number of samples, so the metric has distributions.
     Samples,
-    /// A window has one sample, or one for each thread.
+    /// A window has one sample, or one sample for each thread of an executor.
     Single,
     /// A window has one sample: the count of events in the window. So the sum of the samples of several windows is a
     /// count, too.
     Count,
 }
 
-/// Defines the metrics from a table. An entry has the name, the unit, how many samples a window has, which kinds of
-/// sources can measure the metric (a service of another program is measured only by its service introspection), what a
-/// sample is, what a high value means, what a user can do then, and when there is no sample.
+/// Defines the metrics from a table. Each entry of the table has the name, the unit, how many samples a window has,
+/// which kinds of sources can measure the metric (a service of another program is measured only by its service
+/// introspection), what a sample is, what a high value means, what a user can do then, and when there is no sample.
 macro_rules! metrics {
     ($(
         $(#[doc = $doc:literal])+
@@ -92,7 +92,7 @@ macro_rules! metrics {
                 }
             }
 
-            /// Returns the bits of the kinds of sources that can measure this metric.
+            /// Returns the kinds of sources that can measure this metric, as a set with one bit for each kind.
             const fn kinds(self) -> u16 {
                 match self {
                     $(Self::$metric => 0 $(| SourceKind::$kind.bit())*,)+
@@ -443,8 +443,8 @@ impl Metric {
         )
     }
 
-    /// Returns whether the metric needs a header stamp. A [`MessageAge`](Self::MessageAge) that starts at the source
-    /// timestamp needs no header stamp, but the result is true for this metric, too.
+    /// Returns whether the metric needs a header stamp. The result is always true for [`MessageAge`](Self::MessageAge),
+    /// although an age that starts at the source timestamp needs no header stamp.
     #[doc(hidden)]
     pub const fn starts_at_header_stamp(self) -> bool {
         matches!(self, Self::MessageAge | Self::HeaderToSource | Self::HeaderToCallback)
@@ -492,7 +492,7 @@ fn hint(name: &str) -> String {
 #[doc(hidden)] // for the programs
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let distances = names
-        .filter(|known| name.len().abs_diff(known.len()) <= 8) // two characters have at most four bytes each
+        .filter(|known| name.len().abs_diff(known.len()) <= 8) // two characters have at most eight bytes
         .map(|known| (distance(name, known), known));
     Some(distances.filter(|(distance, known)| *distance <= 2 && 2 * distance < known.len()).min()?.1)
 }

@@ -49,8 +49,8 @@ impl Drop for Run {
     }
 }
 
-/// Records whether a case happened in at least one of the interleavings. A model that never reaches its case proves
-/// nothing.
+/// Records whether the case that a model tests happened in at least one interleaving. A model that never reaches this
+/// case proves nothing.
 #[derive(Clone, Default)]
 pub(crate) struct Reached(Arc<std::sync::atomic::AtomicBool>);
 
@@ -67,8 +67,8 @@ impl Reached {
 /// A clock that advances by one nanosecond at each reading, so that the readings of all threads have an order. The
 /// system clock is ahead of the monotonic clock by a constant.
 ///
-/// A reading by [`later`](Self::later) happens before all later readings that end a window. A reading by
-/// [`callback`](Self::callback) does not synchronize threads.
+/// A reading by [`later`](Self::later) synchronizes with all later readings that end a window. A reading by
+/// [`callback`](Self::callback) synchronizes with no other thread.
 pub(crate) struct Ticks(AtomicI64);
 
 impl Ticks {
@@ -78,12 +78,10 @@ impl Ticks {
         Self(AtomicI64::new(1))
     }
 
-    /// Returns the time at which a callback starts.
     pub(crate) fn callback(&self) -> i64 {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns the time after an action of a thread.
     pub(crate) fn later(&self) -> i64 {
         self.0.fetch_add(1, Ordering::Release)
     }

@@ -19,8 +19,8 @@ enum Form {
     Pattern(Glob),
     /// A pattern for the node of a source, and a pattern for its topic.
     Source(Glob, Glob),
-    /// Patterns for the node, the input topic and the output topic of a hop. A hop is the way of messages through one
-    /// node.
+    /// Patterns for the node, the input topic and the output topic of a hop. A hop is the path from the input topic to
+    /// the output topic.
     Hop([Glob; 3]),
 }
 
@@ -77,7 +77,7 @@ impl FromStr for Namespace {
     }
 }
 
-/// A pattern for a whole name or for a part of it.
+/// A pattern for a whole name, or for one part of a source name: the node or a topic.
 #[derive(Clone, Debug)]
 struct Glob(String);
 
@@ -117,7 +117,7 @@ impl Pattern {
     pub fn relative_to(namespace: &Namespace, text: &str) -> Result<Self, String> {
         match text.starts_with('/') || namespace.text.is_empty() {
             true => text.parse(),
-            // First the text without the namespace is checked, so that an error shows what the user wrote.
+            // The text is checked before the namespace is added, so that an error shows only what the user wrote.
             false => text.parse::<Self>().and_then(|_| format!("{}/{text}", namespace.text).parse()),
         }
     }
@@ -165,8 +165,8 @@ fn without_number(topic: &str) -> &str {
 
 const GLOB: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 
-/// Errors if a text is not a valid name or pattern of this kind. The rules of rmw_validate_full_topic_name also apply
-/// to node names.
+/// Errors if a text is not a valid name or pattern of this kind. Topic names and node names both have to follow the
+/// rules of rmw_validate_full_topic_name.
 fn check(text: &str, kind: &str) -> Result<(), String> {
     let name = text.strip_prefix('/').unwrap_or(text);
     if name.is_empty() {
@@ -209,7 +209,7 @@ mod tests {
             ("imu", &["/imu"][..], &["/imu2", "/a/imu", "/r1/listener:/imu"][..]),
             ("/imu", &["/imu"], &["/r1/listener:/imu"]),
             ("listener/imu", &["listener/imu"], &[]), // the name of a source
-            ("cpp_listener", &["cpp_listener"], &[]), // rclcpp's bare node name
+            ("cpp_listener", &["cpp_listener"], &[]), // a source name of rclcpp is only the node's name
             ("/camera/*", &["/camera/image"], &["/camera/left/image"]),
             ("/camera/**", &["/camera/left/image"], &[]),
             ("/**/imu", &["/a/b/imu"], &[]),

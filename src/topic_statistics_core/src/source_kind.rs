@@ -50,7 +50,6 @@ impl SourceKind {
         Self::Hop,
     ];
 
-    /// Returns the bit of this kind in a set of kinds.
     pub(crate) const fn bit(self) -> u16 {
         1 << self as u16
     }

@@ -14,12 +14,13 @@ pub(crate) use std::{
 };
 pub(crate) use tokio::sync::watch;
 
-/// A mutex that is unlocked by a plain store. So it needs one locked instruction, where std's mutex needs two.
+/// A mutex that is unlocked by a plain store. So a lock and an unlock together need one locked CPU instruction; std's
+/// mutex needs two.
 pub(crate) type SpinMutex<T> = spin::mutex::Mutex<T, Sleep>;
 pub(crate) type SpinMutexGuard<'a, T> = spin::mutex::MutexGuard<'a, T, Sleep>;
 
-/// Waits for a lock by sleeping. During the sleep, the holder of the lock can run even if it has a lower priority on
-/// the same core.
+/// Waits for a lock by sleeping. During the sleep, the thread that holds the lock can run, even if it runs on the same
+/// core with a lower priority.
 pub(crate) struct Sleep;
 
 impl spin::RelaxStrategy for Sleep {

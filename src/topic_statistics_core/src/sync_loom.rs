@@ -33,12 +33,10 @@ pub(crate) fn now() -> Instant {
     *START.get_or_init(Instant::now) + PASSED.get()
 }
 
-/// Returns the time that has passed in the model.
 pub(crate) fn passed() -> Duration {
     PASSED.get()
 }
 
-/// Lets `time` pass in the model.
 pub(crate) fn pass(time: Duration) {
     PASSED.set(PASSED.get() + time);
 }
@@ -87,7 +85,8 @@ impl<T> SpinMutex<T> {
         Some(SpinMutexGuard { mutex: self, data: Some(data) })
     }
 
-    /// Returns how many times this thread has taken the lock so far. loom does not observe the list of holders.
+    /// Returns how many times this thread has taken the lock so far. The list of holders is not known to loom, so this
+    /// function adds no interleavings.
     pub(crate) fn times_taken(&self) -> usize {
         let this = thread::current().id();
         self.holders.lock().expect("no panic").iter().filter(|holder| **holder == this).count()
@@ -131,7 +130,7 @@ impl<T> Drop for SpinMutexGuard<'_, T> {
 /// value of a push that does not happen before the pop. Only one thread pops at a time.
 ///
 /// In crossbeam, a push waits for a pop that has taken a value but has not freed the value's place yet. Here, such a
-/// push panics, because a message must not wait.
+/// push panics, because the recording of a message must never wait.
 pub(crate) struct ArrayQueue<T> {
     room: usize,
     pushed: AtomicUsize,
@@ -156,8 +155,8 @@ impl<T> ArrayQueue<T> {
     pub(crate) fn push(&self, value: T) -> Result<(), T> {
         loop {
             let pushed = self.values().pushed;
-            // The value is in the queue at the moment at which the exchange succeeds, because loom runs no other thread
-            // before the next operation.
+            // loom switches threads only at operations that it observes. So no other thread runs between the exchange
+            // below and the insertion of the value.
             let is_full =
                 |freed: &AtomicUsize| pushed - freed.load(Ordering::Acquire).min(pushed) >= self.room;
             if is_full(&self.freed) {

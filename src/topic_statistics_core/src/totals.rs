@@ -48,7 +48,7 @@ pub struct Totals {
     /// last measured message were counted but not measured.
     #[doc(hidden)] // see `rate`
     pub intervals: Option<u64>,
-    /// The losses of the publishers that are followed.
+    /// The losses of the publishers that are followed (at most 256 publishers).
     pub(crate) followed: Option<Followed>,
 }
 
@@ -96,7 +96,7 @@ impl Totals {
             last_message: self.last_message.max(other.last_message),
             active: self.active + other.active,
             intervals: sum(self.intervals, other.intervals),
-            followed: None, // the losses per publisher are unknown for several subscriptions
+            followed: None, // a sum over subscriptions has no losses by publisher
         }
     }
 }

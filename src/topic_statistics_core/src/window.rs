@@ -14,8 +14,8 @@ use crate::{
     totals::Totals,
 };
 
-/// The start and the stop of a window in system time. Both are computed with the offset of the system clock at the
-/// window's end. Windows follow each other without a gap, unless the system clock was stepped.
+/// The start and the stop of a window in system time. Both are monotonic times plus the offset that the system clock
+/// has at the window's end. Windows follow each other without a gap, unless the system clock was stepped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Window {

@@ -80,7 +80,7 @@ fn check_subset(ours: &Summary, samples: &[f64], at_least: u64) -> Result<(), St
     ensure(is_good, || format!("{ours:?}, good samples are from {lowest} to {highest}"))
 }
 
-/// Compares a window of a source. `period`: the source's publish period, in nanoseconds.
+/// Compares a window of a source with the oracle's window. `period` is the source's publish period, in nanoseconds.
 pub fn window(
     ours: &WindowStatistics,
     expected: &oracle::Window,
@@ -108,7 +108,7 @@ pub fn window(
         equal("metric", metric, expected_metric)?;
         check_summary(summary, samples, tally).map_err(|error| format!("{metric}: {error}"))?;
         let distribution = ours.distribution(*metric);
-        // The rule of docs/distributions.md.
+        // As docs/distributions.md says, a metric with one sample per window has no distribution.
         let is_one_sample = metric.is_count()
             || matches!(
                 metric,
@@ -161,7 +161,7 @@ fn time(name: &str, ours: Option<i64>, expected: Option<Bounds>) -> Result<(), S
     ensure(is_good, || format!("{name} {ours:?}, expected {expected:?}"))
 }
 
-/// Compares the messages received and lost per publisher, sorted by publisher GID.
+/// Compares the messages received and lost of each publisher with the oracle's counts. Both lists are sorted by GID.
 pub fn publishers(ours: &[PublisherTotals], expected: &[Counts], times: &WindowTimes) -> Result<(), String> {
     equal("number of publishers", ours.len(), expected.len())?;
     for (ours, expected) in ours.iter().zip(expected) {

@@ -45,7 +45,7 @@ impl HostClocks {
         self.offset.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Suspends the host for `time`. Meanwhile the monotonic clock stands still.
+    /// Suspends the host for `time`. The monotonic clock does not count this time.
     pub fn suspend(&self, time: i64) {
         self.step(time);
         self.suspended.fetch_add(time, Ordering::Relaxed);

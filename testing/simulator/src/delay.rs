@@ -34,8 +34,8 @@ pub struct Delay {
     pub after: Vec<(i64, Step)>,
     /// The time at which the delayed thread continues.
     pub end: i64,
-    /// The number of the clock reading during which the events of `after` happen: 1 is the first reading after the one
-    /// for the window's stop.
+    /// The number of the reading of the monotonic clock during which the events of `after` happen. Reading 0 is the
+    /// reading for the window's stop.
     pub at: u32,
 }
 
@@ -110,7 +110,7 @@ impl WindowedCollector for Delayable {
     }
 }
 
-/// A clock that delays its reader. The library reads it while it holds the lock of the source.
+/// A clock that delays its reader. The library reads this clock while the library holds the lock of the source.
 struct DelayedClock<'a> {
     clocks: &'a HostClocks,
     delay: &'a Mutex<Option<Delay>>,

@@ -97,11 +97,11 @@ pub struct Tally {
     pub hops: u64,
     /// Figures that were equal to the oracle's figures.
     pub figures: u64,
-    /// Windows after a step or a jump, for which the oracle knows only bounds.
+    /// Windows after a clock step or a jump of simulated time, for which the oracle knows only bounds.
     pub bounded: u64,
-    /// Comparisons of a publisher's losses with the network's record.
+    /// Comparisons of a publisher's losses with the network's record of dropped and delivered messages.
     pub deliveries: u64,
-    /// Windows after which the health was compared with the oracle's.
+    /// Windows after which the health was compared with the oracle's health.
     pub judged: u64,
     /// Changes of the health from OK to another level.
     pub alarms: u64,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Hops: the threads of one process take and publish messages, and show when a callback has returned. The network loses
-//! messages, and the system clock is stepped.
+//! A world of hops. A hop is the path from a message that a process takes to the publication in the message's callback.
+//! The threads of one process take and publish messages, and their other actions show when a callback has returned. The
+//! network loses messages, and the system clock is stepped.
 //!
 //! The oracle generates the threads' programs, so it knows the callback of each publication and the cause that
-//! docs/any_node.md requires. The oracle keeps every publication, and computes the figures of each window from all of
-//! them.
+//! docs/any_node.md requires. The oracle keeps every publication of a window, and computes the window's figures from
+//! all of them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -52,12 +53,13 @@ enum Step {
 
 #[derive(Clone, Copy, Debug)]
 enum Truth {
-    /// The message whose callback publishes.
+    /// The cause of the publication is the message of the running callback.
     Message,
     Other,
-    /// A message or nothing.
+    /// The cause is a message or nothing, and the library cannot know which.
     Unknown,
-    /// One of the messages that the thread has taken since its last wait.
+    /// The cause is one of the messages that the thread has taken since its last wait, and the library cannot know
+    /// which.
     Taken,
 }
 
@@ -77,9 +79,10 @@ pub struct World {
 struct Topic {
     /// The number of the topic's subscription; 0 for an unmeasured topic.
     number: u32,
-    /// The publisher's clock minus this host's. `None` if the middleware reports no source timestamps.
+    /// The clock of the publisher's host minus this host's clock. `None` if the middleware reports no source
+    /// timestamps.
     ahead: Option<i64>,
-    /// The source timestamps of waiting messages.
+    /// The source timestamps of the messages that wait to be taken.
     queue: VecDeque<i64>,
 }
 
@@ -89,7 +92,6 @@ struct Thread {
     is_rclcpp: bool,
     activity: Activity,
     steps: VecDeque<Step>,
-    /// The message that the thread took last.
     taken: Option<Message>,
     called: Option<Message>,
     /// Whether the thread has taken a measured message since its last wait.
@@ -114,15 +116,15 @@ struct Created {
     found: i64,
 }
 
-/// A step of the system clock. For ten seconds after the step was found, a stamp from the ten seconds before the step
-/// may be of the old clock.
+/// A step of the system clock. A stamp from the ten seconds before the step may be from the clock before the step, and
+/// is not used for ten seconds after the step was found.
 struct FoundStep {
-    /// The system time on the old clock, just before the step was found.
+    /// The time that the system clock would have had without the step when the step was found.
     before: i64,
     until: i64,
 }
 
-/// The limit in docs/any_node.md.
+/// The largest number of hops of a publisher, by docs/any_node.md.
 const MOST_HOPS: usize = 8;
 const UNDER_WAY: i64 = 10 * S;
 
@@ -190,7 +192,6 @@ impl World {
         Ok(())
     }
 
-    /// Sends a message, which the network may lose.
     fn send(&mut self, topic: usize) {
         let is_lost = self.random.u8(..5) == 0;
         let topic = &mut self.topics[topic];
@@ -199,13 +200,13 @@ impl World {
         }
     }
 
-    /// Returns the next steps of a thread of rclcpp.
     fn rclcpp_turn(&mut self) -> VecDeque<Step> {
         use Step::*;
         let random = &mut self.random;
         let mut steps = vec![];
         for _ in 0..random.u8(1..4) {
-            // This message may be the copy of an intra-process message, which rclcpp discards, or a manual take.
+            // A take without a callback: rclcpp discards the copy of an intra-process message, or a program takes a
+            // message itself.
             steps.extend((random.u8(..4) == 0).then_some(TakeForCallback));
             match random.u8(..8) {
                 0 => {
@@ -261,7 +262,7 @@ impl World {
                 steps.push(Take);
                 publish(&mut steps, random, Truth::Message);
             }
-            // A program takes several messages itself, and processes one or all of them.
+            // A program takes several messages itself, so each of them may be the cause of what the program publishes.
             2 => {
                 for _ in 0..random.u8(2..5) {
                     steps.push(Take);
@@ -269,12 +270,13 @@ impl World {
                 }
                 publish(&mut steps, random, Truth::Taken);
             }
-            // A program triggers so often that the library cannot exclude that the callback has returned.
+            // A callback triggers guard conditions so often that the library cannot know whether this callback has
+            // already returned.
             3 => {
                 steps.extend([Take, Trigger, Trigger, Trigger]);
                 publish(&mut steps, random, Truth::Unknown);
             }
-            // A timer, or a thread that takes nothing.
+            // A timer publishes, or a thread publishes without taking a message.
             _ => publish(&mut steps, random, Truth::Other),
         }
         steps.into()
@@ -385,7 +387,7 @@ impl World {
     }
 }
 
-/// Appends steps that publish: some, or none.
+/// Appends up to three steps that publish.
 fn publish(steps: &mut Vec<Step>, random: &mut Rng, truth: Truth) {
     steps.extend((0..random.u8(..4)).map(|_| Step::Publish(truth)));
 }
@@ -414,7 +416,6 @@ impl Publisher {
 }
 
 impl Created {
-    /// Ends the window, and returns what the oracle knows about it.
     fn end_window(&mut self, now: i64, offset: i64, has_distributions: bool) -> Window {
         let before = self.times.offset;
         let window = self.times.end(now, offset, 0);

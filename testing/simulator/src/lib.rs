@@ -4,10 +4,10 @@
 //!
 //! A [`world`](world::World) has publishers, a network, callbacks and clocks, and injects [`faults`]. The world drives
 //! the core's recorder, collectors, schedule, loss events and totals, with simulated time and without a thread. For
-//! each source an [`oracle`] keeps every sample, and computes the expected messages in the simplest way. After every
-//! window, all figures, totals and events are compared. Beside each world, two more worlds are simulated: one with
-//! sources of equal [`names`], and one with [`hops`]. The soak test judges the health of real nodes with the same
-//! oracle, in the same [`scenario`].
+//! each source an [`oracle`] keeps every sample, and computes in the simplest way what the library must publish. After
+//! every window, all figures, totals and events are compared. Beside each world, two more worlds are simulated: one
+//! with sources of equal [`names`], and one with [`hops`]. The soak test checks the health of real nodes with the same
+//! oracle, for the same topics and disturbances (the [`scenario`]).
 
 mod check;
 mod clocks;
@@ -39,7 +39,8 @@ use world::World;
 pub struct Failure {
     pub world: u64,
     pub error: String,
-    /// Whether the plan of the failed world can be made smaller. The worlds of equal names and of hops have no plan.
+    /// Whether the plan (the setup) of the failed world can be made smaller. The worlds of equal names and of hops have
+    /// no plan.
     pub can_shrink: bool,
 }
 

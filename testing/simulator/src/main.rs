@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     println!("{tally}");
     println!("{:.1} s", started.elapsed().as_secs_f64());
     let Some(Failure { world, error, can_shrink }) = failure else {
-        // A fault is missing if a change of the simulator prevents it.
+        // No world injected these kinds of fault, so a change of the simulator prevents them.
         let missing: Vec<_> = tally.missing().map(|fault| fault.text()).collect();
         if arguments.windows >= EVERY_FAULT && !missing.is_empty() {
             eprintln!("FAILED: never injected: {}", missing.join("; "));

@@ -25,7 +25,8 @@ pub enum Measured {
 }
 
 impl Measured {
-    /// Returns the recorder of a source of this kind. `recorder`: the recorder of a subscription.
+    /// Returns the recorder of a source of this kind, and its collector. `recorder` creates the recorder of a
+    /// subscription.
     pub fn new(
         kind: SourceKind,
         first_period: FirstPeriod,

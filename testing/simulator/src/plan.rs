@@ -31,7 +31,7 @@ impl Plan {
         let mut random = Rng::with_seed(seed ^ world.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut faults = 0;
         for (bit, fault) in Fault::ALL.iter().enumerate() {
-            // Each world has only some of the faults: with fewer faults, more figures are exact.
+            // Each world has only some of the faults, because with fewer faults the oracle knows more figures exactly.
             let one_in = match fault {
                 Fault::Crowd | Fault::Unnumbered | Fault::UnknownMiddleware => 12,
                 _ => 3,

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! A robot: its topics, their conditions, and its disturbances. The simulated [`day`](crate::day) and the soak test
-//! with real processes use it.
+//! with real processes use this robot.
 
 use std::time::Duration;
 
 use topic_statistics_core::source_kind::SourceKind;
 
-/// Nanoseconds in a second.
 const S: i64 = crate::clocks::S;
 const MS: i64 = crate::clocks::MS;
 
@@ -24,11 +23,12 @@ pub struct Row {
     pub age: i64,
     pub size: u32,
     pub publishers: u64,
-    /// The number of messages that a transient-local publisher delivers to a new subscription. 0 if volatile.
+    /// The number of messages that a transient local publisher delivers to a new subscription; 0 if the publisher is
+    /// volatile.
     pub history: u32,
     /// The duration of a callback, a publication or a stopwatch.
     pub takes: i64,
-    /// Conditions that the health oracle can parse.
+    /// The conditions for WARN and for ERROR (in the next field) that the health oracle can parse.
     pub warn_unless: &'static str,
     pub error_unless: &'static str,
     /// Further conditions for WARN and for ERROR, used only in the simulation.
@@ -89,7 +89,7 @@ pub const ROBOT: &[Row] = &[
         tight: ["rate=10±10% age.std<20ms", ""],
         ..ROW
     },
-    // 20.4 MB/s.
+    // The bandwidth is 20.4 MB/s.
     Row {
         name: "/camera",
         is_real: true,
@@ -177,7 +177,7 @@ pub const ROBOT: &[Row] = &[
     },
 ];
 
-/// A disturbance that leaves a robot healthy if its conditions allow for it.
+/// A disturbance after which the topics of the robot must stay OK, because their conditions allow for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Step,
@@ -198,7 +198,8 @@ pub struct Disturbance {
     pub kind: Kind,
     pub text: &'static str,
     pub is_simulated: bool,
-    /// In the soak test: the time of the first disturbance of this kind, and the period of the next ones.
+    /// In the soak test, the time of the first disturbance of this kind, and the time from one disturbance to the next.
+    /// `None` if the soak test does not have this disturbance.
     pub happens: Option<[Duration; 2]>,
 }
 

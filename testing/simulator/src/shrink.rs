@@ -4,7 +4,8 @@
 
 use crate::{faults::Fault, plan::Plan, world::World};
 
-/// Looks for a smaller plan that still fails, and returns its failure with the last events.
+/// Makes the plan of a failed world smaller as long as it still fails. Returns the failure of the smallest plan, with
+/// the last events.
 pub fn shrink(seed: u64, world: u64) -> String {
     let mut plan = Plan::new(seed, world);
     let fails = |plan: &Plan| World::new(plan.clone()).run(false).1.is_err();

@@ -49,8 +49,8 @@ pub struct Distribution {
     shift: i32,
     /// The number of buckets of each sign: [`NARROW`], or [`WIDE`] if a count needs 64 bits.
     buckets: u32,
-    /// The first bucket above the zero threshold. If there is a threshold, the scale is [`MIN_SCALE`](Self::MIN_SCALE),
-    /// and the buckets of both signs begin at this index.
+    /// The first bucket above the zero threshold; `None` if the threshold is 0. If this is not `None`, the scale is
+    /// [`MIN_SCALE`](Self::MIN_SCALE), and the buckets of both signs begin at this index.
     threshold: Option<i32>,
     zero_count: u64,
     positive: Side,
@@ -61,7 +61,6 @@ pub struct Distribution {
 const NARROW: u32 = Distribution::BUCKETS as u32;
 const WIDE: u32 = NARROW / 2;
 
-/// The counts of the buckets of one sign.
 #[derive(Clone)]
 struct Side {
     /// The index of the bucket whose count is the first of `counts`.
@@ -71,7 +70,6 @@ struct Side {
 }
 
 impl Default for Distribution {
-    /// The distribution of no samples.
     fn default() -> Self {
         Self {
             minimum: f64::INFINITY,
@@ -242,14 +240,14 @@ impl Distribution {
         }
         let mut threshold = self.threshold.max(other.threshold);
         if threshold.is_some() || !fit(&ranges) {
-            // Keep the buckets of the largest absolute values, as many as fit. Both signs have the same threshold, so
-            // the order of the samples does not change the threshold.
+            // As many buckets of the largest absolute values as possible are kept. Both signs get the same threshold.
+            // Otherwise the threshold would depend on the order of the samples.
             let high = ranges.iter().flatten().map(|(_, high)| *high).max();
             threshold = threshold.max(high.map(|high| high - (buckets as i32 - 1)));
         }
         let first = |range: Option<(i32, i32)>| match (threshold, range) {
             (Some(threshold), _) => threshold,
-            // The free slots are divided equally between the buckets below the range and the buckets above the range.
+            // Half of the unused slots are for buckets below the range, and half are for buckets above the range.
             (None, Some((low, high))) => low - (buckets as i32 - 1 - (high - low)) / 2,
             (None, None) => 0,
         };
@@ -394,7 +392,8 @@ impl Distribution {
         if !(0.0..1.0).contains(&quantile) {
             return f64::NAN;
         }
-        // As an `f64`, 0.07 is a little more than 7/100. The rank in 100 samples has to be 7 and not 8.
+        // As an `f64`, 0.07 is a little more than 7/100. The product is reduced a little, so that its rank in 100
+        // samples is 7 and not 8.
         let rank = (quantile * count as f64 * (1.0 - 4.0 * f64::EPSILON)).ceil() as u64;
         if rank >= count {
             return f64::NAN;
@@ -430,14 +429,14 @@ impl Side {
         Self { first, counts: [0; Distribution::BUCKETS] }
     }
 
-    /// Returns a range of slots that contains all counts above zero.
+    /// Returns a range of slots (indices of `counts`) that contains all counts above zero.
     fn slots(&self, is_wide: bool) -> Range<usize> {
-        /// The length of a chunk: a divisor of the number of buckets.
+        /// How many counts are checked at once. This number has to divide the number of buckets.
         const CHUNK: usize = 16;
         if is_wide {
             return 0..WIDE as usize;
         }
-        // The fold has no branch, so the compiler checks all counts of a chunk in a few instructions.
+        // The fold has no branch, so a few vector instructions check all counts of a chunk.
         let has_counts = |chunk: &[u32]| chunk.iter().fold(0, |all, count| all | count) > 0;
         let mut chunks = self.counts.chunks(CHUNK);
         match chunks.position(has_counts) {

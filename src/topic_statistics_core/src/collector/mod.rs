@@ -43,7 +43,7 @@ const NANOSECONDS_PER_MILLISECOND: f64 = 1e6;
 
 /// Returns `later - earlier` in milliseconds. Both times are in nanoseconds.
 ///
-/// The times are subtracted as integers, because an `f64` has no room for today's time in nanoseconds.
+/// The times are subtracted as integers, because an `f64` cannot represent today's time in nanoseconds exactly.
 #[inline]
 pub(crate) fn milliseconds_between(earlier: i64, later: i64) -> f64 {
     match later.checked_sub(earlier) {

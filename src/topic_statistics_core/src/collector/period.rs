@@ -57,8 +57,8 @@ impl PeriodCollector {
         }
     }
 
-    /// Returns whether a message at the time `now` has a period. The first message of a window, and a message earlier
-    /// than the last message, have no period.
+    /// Returns whether a message at the time `now` has a period. A message has no period if it is the very first
+    /// message, the first message of a window with [`FirstPeriod::NoSample`], or earlier than the last message.
     #[inline(always)]
     pub(crate) fn has_period(&self, now: i64) -> bool {
         now >= self.last

@@ -23,10 +23,10 @@
 #[derive(Clone, Debug, Default)]
 pub struct SequenceTracker<Gid> {
     publishers: Vec<FollowedPublisher<Gid>>,
-    /// The index of the publisher of the last message.
+    /// The index in `publishers` of the publisher of the last message.
     last: usize,
-    /// The number of accepted messages. Each publisher keeps this number of its last message, so that the publisher
-    /// with the longest silence can be found.
+    /// The number of accepted messages. Each publisher stores the value that this number had at its last message. The
+    /// smallest stored value shows which publisher has been silent for longest.
     messages: u64,
     publishers_seen: u64,
     /// The number of messages lost; [`UNKNOWN`] once a `u64` had no room for the number.
@@ -96,7 +96,7 @@ pub struct FollowedPublisher<Gid> {
     pub received: u64,
     /// The time of the last message, in nanoseconds.
     pub last_heard: i64,
-    /// The value of `SequenceTracker::messages` when that message was accepted.
+    /// The value of `SequenceTracker::messages` when this publisher's last message was accepted.
     last_message: u64,
     /// The number of messages lost; [`UNKNOWN`] once a `u64` had no room for the number.
     lost: u64,
@@ -139,7 +139,8 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         let lost = publisher.lost;
         let sequence = publisher.add_number(number);
         if self.lost != UNKNOWN {
-            // The sum also includes the messages that this publisher lost before this message.
+            // The total includes this publisher's losses before this message (`lost`). They are replaced by its losses
+            // now.
             self.lost = (self.lost - lost).saturating_add(publisher.lost);
         }
         match sequence {
@@ -160,8 +161,8 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.has_lost_track
     }
 
-    /// Makes the times of the last messages earlier by the duration `by`, which the clock does not count. Changes only
-    /// the publishers whose last message came before `start`.
+    /// Corrects the times of last messages after a suspend of the host: moves each time before `start` back by the
+    /// suspended time `by`, because the monotonic clock does not count this time.
     pub(crate) fn put_back(&mut self, start: i64, by: i64) {
         for publisher in self.publishers.iter_mut().filter(|publisher| publisher.last_heard < start) {
             publisher.last_heard = publisher.last_heard.saturating_sub(by);
@@ -173,7 +174,6 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.evictions > 0
     }
 
-    /// Returns how often a further publisher replaced a followed publisher.
     pub(crate) fn evictions(&self) -> u32 {
         self.evictions
     }
@@ -192,7 +192,7 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.publishers.iter_mut().for_each(|publisher| publisher.is_paused = true);
     }
 
-    /// Makes the next message of one publisher count as its first.
+    /// Makes the next message of one publisher count as the publisher's first message.
     pub(crate) fn pause_publisher(&mut self, gid: Gid) {
         if let Some(publisher) = self.publishers.iter_mut().find(|publisher| publisher.gid == gid) {
             publisher.is_paused = true;
@@ -294,12 +294,12 @@ impl<Gid> FollowedPublisher<Gid> {
         }
     }
 
-    /// Returns whether `seen` has a bit for the number that is `behind` numbers before the latest.
+    /// Returns whether `seen` has a bit for the number that is `behind` numbers before the publisher's latest number.
     fn can_take_back(&self, behind: u64) -> bool {
         behind < self.span && behind < u64::from(u64::BITS)
     }
 
-    /// Adds a number that is `behind` numbers before the latest.
+    /// Adds a message whose number is `behind` numbers before the publisher's latest number.
     fn add_late(&mut self, behind: u64) -> Sequence {
         if self.can_take_back(behind) {
             let bit = 1 << behind;
@@ -316,7 +316,7 @@ impl<Gid> FollowedPublisher<Gid> {
     }
 }
 
-/// The value of a number of losses that is too large for a `u64`.
+/// Stands for a number of losses that is too large for a `u64`.
 const UNKNOWN: u64 = u64::MAX;
 
 /// Returns how many numbers `to` is ahead of `from`. `u64::MAX` is not a sequence number.
@@ -431,8 +431,8 @@ mod tests {
         const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
         let mut tracker = SequenceTracker::default();
         for gid in 0..MOST {
-            // If the clock is stepped back, the busiest publisher must not look like the publisher with the longest
-            // silence.
+            // The times decrease, as after steps back of the clock. Nevertheless the publisher with the longest silence
+            // has to be found.
             tracker.accept(gid, 1, -(gid as i64));
         }
         tracker.accept(0, 2, i64::MIN);

@@ -49,13 +49,12 @@ impl SummaryCollector {
         true
     }
 
-    /// Accepts a sample that is neither NaN nor infinite.
     #[inline]
     pub(super) fn accept_finite(&mut self, sample: f64) {
         self.count += 1;
         let difference = sample - self.mean;
-        // The conversion of a signed count is one instruction. The count overflows after 292 years with one message per
-        // nanosecond.
+        // The count is converted through `i64`, because this conversion is one instruction. An `i64` has room for one
+        // sample per nanosecond in 292 years.
         self.mean += difference / self.count as i64 as f64;
         self.squares += difference * (sample - self.mean);
         // Each comparison is one instruction. `f64::min` needs more instructions, because it handles NaN.

@@ -50,7 +50,6 @@ impl Expected {
     }
 }
 
-/// Splits a text into a number and its unit.
 fn split(text: &str) -> (&str, &str) {
     text.split_at(text.rfind(|c: char| c.is_ascii_digit() || c == '.').map_or(text.len(), |last| last + 1))
 }

@@ -237,7 +237,6 @@ impl FromStr for Conditions {
     }
 }
 
-/// Reads conditions from the rest of a text.
 struct Reader<'a> {
     text: &'a str,
     rest: &'a str,
@@ -301,7 +300,6 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads the name of a quantity.
     fn word(&mut self) -> &'a str {
         let end = |c: char| c.is_whitespace() || c == ':' || SIGNS.contains(&c);
         let (word, rest) = self.rest.split_at(self.rest.find(end).unwrap_or(self.rest.len()));
@@ -337,7 +335,6 @@ fn without_number(topic: &str) -> &str {
     parts.filter(|(_, number)| is_number(number)).map_or(topic, |(plain, _)| plain)
 }
 
-/// Returns the first word of a text, up to the first space.
 fn first(text: &str) -> &str {
     &text[..text.find(char::is_whitespace).unwrap_or(text.len())]
 }
@@ -352,7 +349,6 @@ enum Operator {
     NotEqual,
 }
 
-/// The characters that operators begin with.
 const SIGNS: [char; 4] = ['<', '>', '=', '!'];
 
 impl Operator {

@@ -49,7 +49,6 @@ fn conditions_are_of_values_and_of_figures_of_metrics() {
         let without_unit = metric.name().trim_end_matches("_ms");
         for name in [metric.name(), without_unit] {
             let quantity = parse(&format!("{name}<1"))[0].quantity();
-            // The default figure of `busy` is the maximum, because the mean of all threads would hide a busy thread.
             let figure = if *metric == Metric::Busy { Figure::Maximum } else { Figure::Average };
             assert_eq!(quantity, Quantity::Metric(*metric, figure), "{name}");
         }

@@ -2,8 +2,9 @@
 
 //! The units that a value can be written in.
 
-/// A unit: its name, and two numbers. One of this unit is the first number divided by the second number, in the
-/// quantity's default unit. (There are two numbers, because 1/1000 has no exact binary form.)
+/// A unit: its name, and two numbers. To convert a value of this unit into the quantity's default unit, multiply it by
+/// the first number, and divide it by the second number. (There are two numbers, because 1/1000 has no exact binary
+/// form.)
 type Unit = (&'static str, f64, f64);
 
 const MILLISECONDS: &[Unit] = &[

@@ -61,16 +61,16 @@ pub struct Change {
 #[derive(Clone, Debug)]
 pub struct Judge {
     expectations: Arc<Expectations>,
-    /// Whether the source had messages before the first window.
+    /// Whether the source had messages before the first window of this judge.
     had_messages: bool,
     /// The conditions for ERROR come first.
     conditions: Box<[Judged]>,
-    /// The messages of the last windows; empty if no condition needs them.
+    /// The numbers of messages in the last windows; empty if no condition counts messages.
     spans: Spans,
     /// The longest time over which a condition counts messages, in seconds; `None` if no condition counts messages.
     looks_back: Option<f64>,
-    /// Whether the expectations set a limit for silence. Then a window without messages can also be a good window after
-    /// silence.
+    /// Whether the source may be silent, because the expectations limit silence. Then, after silence, a window without
+    /// messages can also be a good window (see [`AfterSilence`]).
     may_be_silent: bool,
     phase: Phase,
     /// The total length of all windows that the judge has accepted.
@@ -94,8 +94,8 @@ enum Phase {
     /// Messages were received in an earlier window. So the next window is a whole window, and is compared with the
     /// conditions.
     Judging {
-        /// The good windows since messages resumed after silence; `None` if there were enough of them, or if there was
-        /// no silence.
+        /// The count of good windows since messages resumed after silence. `None` if there was no silence, or if there
+        /// were enough good windows.
         after_silence: Option<AfterSilence>,
     },
     Silent,
@@ -127,7 +127,7 @@ struct Judged {
     value: Option<f64>,
     /// The last value that violated the condition, in the unit of the condition's quantity.
     violated_by: f64,
-    /// Why the last value that violated the condition was missing; `None` if it was measured.
+    /// If the last value that violated the condition was missing, the reason; `None` if this value was measured.
     missing: Option<Missing>,
 }
 
@@ -242,7 +242,8 @@ impl Judge {
                 self.conditions.iter_mut().for_each(Judged::reset);
                 self.set(self.silence(), Cause::Silence, self.elapsed.saturating_sub(self.silent));
             }
-            // The messages of this window are history, so the rate is counted from the next window on.
+            // This window has history: messages that were published earlier. So the rate is counted from the next
+            // window on.
             Phase::Judging { .. } if window.has_history => self.spans.clear(),
             Phase::Judging { after_silence } => self.judge(window, start, after_silence, &mut value),
         }
@@ -268,7 +269,6 @@ impl Judge {
         }
     }
 
-    /// Compares a whole window with the conditions.
     fn judge(
         &mut self,
         window: &JudgedWindow,
@@ -287,12 +287,13 @@ impl Judge {
                 };
                 self.spans.add(messages, bytes, window.length, longest);
             }
-            // The number of messages in this window is unknown, but has to be known for a span. So the next span begins
-            // after this window.
+            // The number of messages in this window is unknown, so a rate cannot be counted over this window. The next
+            // count begins after this window.
             _ => self.spans.clear(),
         }
         let is_after_silence = after_silence.is_some();
-        // If silence is allowed, windows without messages count, too: a map may be published only once after silence.
+        // If the source may be silent, windows without messages are good windows, too. For example, a map may be
+        // published only once after silence.
         let counts = window.messages.is_some_and(|messages| messages > 0 || self.may_be_silent);
         let mut is_violated = false;
         let (raise, clear) = (self.expectations.raise_after, self.expectations.clear_after);
@@ -343,13 +344,12 @@ impl Judge {
     }
 }
 
-/// A function that returns three values of a span: the lowest value that the span's messages prove, the counted value,
-/// and the highest value.
+/// A function that returns three values of a span (the messages of several windows in a row): the lowest value that the
+/// span's messages prove, the counted value, and the highest value.
 type Evidence = fn(&Span) -> (f64, f64, f64);
 
 /// A quantity that is counted over as many windows as needed.
 struct Counted {
-    /// The time over which messages are counted, in seconds.
     looks_back: f64,
     evidence: Evidence,
 }
@@ -376,7 +376,7 @@ impl Judged {
         *self = Self::new((self.level, &self.condition));
     }
 
-    /// Returns whether the condition is about the time since the last message. Such a condition needs no second window.
+    /// Returns whether the condition is about the time since the last message. Such a condition fails after one window.
     fn is_of_silence(&self) -> bool {
         matches!(self.condition.quantity(), Quantity::Metric(Metric::TimeSinceLastMessage, _))
     }
@@ -458,8 +458,8 @@ impl Judged {
                 self.observe(value, fulfils);
                 fulfils
             }
-            // If the value was not measured, for example because the window has no period, it is counted from the
-            // messages.
+            // The value was not measured, for example because the window has no period. So the value is computed from
+            // the number of messages.
             (_, Some(counted)) => return self.count(spans, &counted, has_messages),
             (Value::Missing(missing), None) if has_messages => {
                 self.observe(f64::NAN, false);
@@ -475,7 +475,7 @@ impl Judged {
     fn count(&mut self, spans: &Spans, counted: &Counted, has_messages: bool) -> Option<bool> {
         for span in spans.up_to_now() {
             if span.seconds == 0.0 {
-                return None; // this window has no length, and the windows before it were already checked
+                return None; // this window has no length, and the earlier windows were already checked
             }
             let (lowest, value, highest) = (counted.evidence)(&span);
             if value.is_nan() {
@@ -492,7 +492,7 @@ impl Judged {
                 return has_messages.then_some(true);
             }
         }
-        None // the next windows may bring a decision
+        None // the messages of the next windows may decide
     }
 
     fn observe(&mut self, value: f64, fulfils: bool) {
@@ -502,8 +502,8 @@ impl Judged {
         }
     }
 
-    /// Adds the result of the window that starts at `start`. After `windows` equal results in a row, changes the state
-    /// of the condition.
+    /// Adds the result of the window that starts at `start`. After `windows` results in a row that contradict `fails`,
+    /// changes `fails`.
     fn debounce(&mut self, fulfils: bool, start: Duration, windows: u32) {
         if fulfils != self.fails {
             self.opposed = 0;

@@ -216,7 +216,8 @@ impl Expectations {
         Self { stale_after: Some(time), ..self }
     }
 
-    /// Sets the level that silence leads to. It also applies before the first message. Default: [`Silence::Stale`].
+    /// Sets the level that silence leads to. This level also applies if the first message does not arrive in time.
+    /// Default: [`Silence::Stale`].
     pub fn silence(self, silence: Silence) -> Self {
         Self { silence, ..self }
     }
@@ -260,7 +261,6 @@ impl Expectations {
         })
     }
 
-    /// Returns how long to wait for the first message.
     fn first_message_limit(&self) -> Duration {
         self.first_message_within.unwrap_or_else(|| self.default_limit())
     }
@@ -338,7 +338,7 @@ pub enum Cause {
     },
     /// The source has no messages any more.
     Silence,
-    /// The source has messages again after silence, but not for long enough to be as expected.
+    /// The source has messages again after silence, but too few windows with messages to be as expected.
     MessagesAgain,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Counts the messages of the last window, of the last two windows, and so on. It needs little memory, because spans of
-//! old windows are joined.
+//! Counts the messages of the last window, of the last two windows, and so on. The counts need little memory, because
+//! old windows are joined to spans of several windows.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -16,11 +16,11 @@ pub(super) struct Span {
     power: u8,
 }
 
-/// The spans up to now. To save memory, spans of old windows are joined: for each power of two, there are at most four
-/// spans with this number of windows.
+/// The latest windows, as spans without gaps between them. To save memory, spans of old windows are joined: for each
+/// power of two, there are at most four spans with this number of windows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spans {
-    /// The newest span is first, so the powers never decrease.
+    /// The newest span is first. Each further span has the same power or a higher power.
     spans: VecDeque<Span>,
 }
 

@@ -17,7 +17,6 @@ fn warn_unless(text: &str) -> Expectations {
     Expectations::new().warn_unless(conditions(text))
 }
 
-/// A judge that gets one window after the other.
 struct Windows {
     judge: Judge,
     length: Duration,
@@ -111,8 +110,8 @@ const RATES: [f64; 4] = [0.3, 1.0, 30.0, 1000.0];
 
 #[test]
 fn a_rate_that_halves_is_found_when_the_messages_prove_it() {
-    // The windows last for 1 s. At 30 Hz and 1000 Hz, one window proves that the rate is too low. Two such windows in a
-    // row raise the level.
+    // The windows last for 1 s. At 30 Hz and 1000 Hz, one window is enough to prove that the rate is too low, so two
+    // windows raise the level.
     for (rate, until_warn, until_ok) in [(1000.0, 2, 3), (30.0, 2, 3), (1.0, 8, 24), (0.3, 30, 80)] {
         let mut windows = Windows::new(warn_unless(&format!("rate>={}", 0.9 * rate)), SECOND);
         let mut topic = Topic::new(7, rate, 0.05);
@@ -138,7 +137,7 @@ fn a_rate_that_misses_its_limit_by_two_percent_is_found() {
     }
 }
 
-/// A window without a length is ignored, because otherwise the previous window would be counted twice. On a clock that
+/// A window without a length must be ignored. Otherwise the previous window would be counted twice. On a clock that
 /// stands still, a window can begin and end at the same time.
 #[test]
 fn a_window_without_a_length_is_no_evidence_of_a_rate() {
@@ -159,8 +158,8 @@ fn a_window_without_a_length_is_no_evidence_of_a_rate() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// The rules guarantee: whatever the periods, the windows and the phase are, a topic that keeps the limit is never
-    /// in alarm.
+    /// Finds false alarms: a topic whose periods all keep the limit must never get the level WARN, whatever the
+    /// periods, the length of the windows and their phase are.
     #[test]
     fn a_topic_that_keeps_the_limit_is_never_in_alarm(
         seed: u64,
@@ -193,7 +192,8 @@ proptest! {
         }
     }
 
-    /// For any windows, nothing panics, silence leads to STALE, and STALE means silence.
+    /// Whatever the windows contain, the judge must not panic, silence must lead to STALE, and nothing else must lead
+    /// to STALE.
     #[test]
     fn stale_is_silence_and_nothing_else(
         windows_of in prop::collection::vec(
@@ -307,17 +307,19 @@ fn without_a_clock_what_is_on_simulated_time_is_missing() {
 
 #[test]
 fn windows_of_unknown_messages_neither_raise_nor_clear() {
-    // The windows count 132 and 68 messages: some messages of the second window were counted in the first window.
+    // `2x?` are two windows that counted 132 and 68 messages, because some messages of the second window were counted
+    // in the first window. So both numbers are unknown, and must not violate the condition.
     let mut judged = Windows::new(warn_unless("rate=100±10%"), SECOND);
     judged.follow("3x100:0=O 2x?:-=O 3x100:0=O 50:0=O 50:0=W ?:-=W 2x100:0=W ?:-=W 100:0=O");
 
-    // At 1 Hz, several windows are needed to decide. No span contains a window with an unknown number of messages.
+    // At 1 Hz, a decision needs the messages of several windows in a row. A window with an unknown number of messages
+    // must not be one of these windows.
     let mut slow = Windows::new(warn_unless("rate>=0.9"), SECOND);
     slow.follow("30x1:0=O");
     slow.follow(&"1:0=* 0:0=* ".repeat(15));
     slow.follow("?:-=W 9x1:0=W 19x1:0=* 1:0=O"); // 9 messages do not prove a rate of at least 0.9 Hz
 
-    // Only windows that certainly have no message count as silence.
+    // A window with an unknown number of messages must not count as silence.
     Windows::new(warn_unless("age<50"), SECOND).follow("2x1:0=O 100x?:-=O 9x0:0=O 0:0=S");
 }
 
@@ -355,7 +357,7 @@ fn the_worst_condition_that_fails_gives_the_level_and_the_cause() {
     let levels: Vec<_> = judged.changes.iter().map(|change| change.health.level).collect();
     assert_eq!(levels, [error, warn, Level::Ok]);
 
-    // If only the cause changes and the level stays the same, this is a change, too.
+    // A new cause with the same level has to be reported as a change, too.
     judged.levels([(80, 10.0), (80, 90.0), (80, 90.0), (100, 90.0), (100, 90.0), (100, 90.0)]);
     let texts: Vec<_> = judged.changes[3..].iter().map(|change| change.health.to_string()).collect();
     assert_eq!(
@@ -396,10 +398,10 @@ fn a_source_that_may_be_silent_is_stale_where_that_is_limited() {
     assert_eq!(own.stale_after, Some(SECOND));
 }
 
-/// A client calls once. The service is stuck, and responds later.
+/// A client calls a service once. The service is stuck at first, and responds later.
 #[test]
 fn a_call_without_a_response_is_judged_in_windows_without_calls() {
     let expectations = Expectations::new().error_unless(conditions("oldest_call<1500ms")).with_silence();
-    // The client may be silent, so its silence is no violation.
+    // A client may be silent, so windows without a call must not make it STALE.
     Windows::new(expectations, SECOND).follow("0:0=O 1:500=O 0:1500=O 0:2500=E 0:3500=E 2x0:0=E 100x0:0=O");
 }

@@ -43,7 +43,7 @@ fn violation(
     write!(f, ", expected {}", condition.expectation())
 }
 
-/// A time in a form for human readers.
+/// A duration, written for human readers.
 struct Seconds(Duration);
 
 impl fmt::Display for Seconds {

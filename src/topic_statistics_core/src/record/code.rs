@@ -56,7 +56,7 @@ impl Count {
 }
 
 impl Collector for Count {
-    /// A counter has no samples: its events are counted without the lock.
+    /// A counter records no samples behind the lock, because its events are counted by an atomic.
     type Sample = std::convert::Infallible;
 
     const KIND: SourceKind = SourceKind::Counter;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The expectations of a node's sources, and the judges of the sources. A judge compares the windows of one source with
-//! its expectations. The judges are stored in the entries of the schedule.
+//! the source's expectations. The schedule stores each judge with its source.
 
 use std::{
     sync::Arc,
@@ -23,7 +23,7 @@ use crate::{
     window::WindowStatistics,
 };
 
-/// The expectations of a node, and the results of its judges that are not reported yet.
+/// The expectations of a node, the times of its diagnostics, and the changes of health that are not reported yet.
 #[derive(Default)]
 pub struct Judges {
     node: NodeExpectations,
@@ -45,8 +45,8 @@ pub struct Judges {
 pub struct Changed {
     /// The source.
     pub source: Arc<Source>,
-    /// Whether the level changed, or the cause of a level other than OK changed. If false, only the window of the
-    /// health is a later one.
+    /// Whether the level changed, or the cause of a level other than OK changed. If false, only the last window of the
+    /// health is new.
     pub is_change: bool,
     /// The level before the change. `None` if the level and its cause did not change, or if the judge was replaced
     /// while the level was OK.
@@ -66,12 +66,12 @@ struct Expected {
     judged: Option<Judged>,
 }
 
-/// The judge of a source that has expectations, with the data that it keeps from one window to the next.
+/// The judge of a source that has expectations, with the data that a comparison needs from earlier windows.
 struct Judged {
     judge: Judge,
     /// The totals of the source at the end of the last window.
     totals: Option<Totals>,
-    /// For each percentile in a condition, the samples since the percentile was last compared with its condition.
+    /// For each percentile in a condition: the samples since there were last enough samples to compare the percentile.
     samples: Vec<(Metric, Figure, Distribution)>,
 }
 
@@ -85,10 +85,9 @@ pub struct Diagnosed {
 }
 
 impl Judges {
-    /// The time between two diagnostics.
     const INTERVAL: Duration = Duration::from_secs(1);
-    /// How long to wait for new sources. After this time, a condition is reported if no source has the name in the
-    /// condition.
+    /// How long to wait for new sources after a condition is set. After this time, a condition that applies to no
+    /// source is reported.
     const NAMES_KNOWN_AFTER: Duration = Duration::from_secs(15);
     /// The shortest time between two diagnostics. When the level of a source becomes ERROR, the next diagnostics are
     /// due after this time.
@@ -113,7 +112,8 @@ impl Judges {
         self.check_names_at = None;
     }
 
-    /// Applies the expectations to a source. If the source's expectations have changed, its judge restarts.
+    /// Applies the expectations of the node and of the source's own options to a source. If the result has changed, the
+    /// source's judge restarts.
     pub fn update(&mut self, source: &Arc<Source>, source_judge: &mut SourceJudge) {
         let (names, kind) = (source.names(), source.kind());
         let expectations = match source_judge.own() {
@@ -185,7 +185,8 @@ impl Judges {
     }
 
     /// Returns the conditions of the node that apply to no source, each with the reason. Each condition is returned
-    /// only once. This is some time after the condition was set, because its source may be created later.
+    /// only once. The check waits for some time after a condition was set, because the source of the condition may be
+    /// created later.
     pub fn check_names(&mut self, sources: impl Fn() -> Vec<Arc<Source>>, now: Instant) -> Vec<String> {
         let all = [Level::Error, Level::Warn];
         let unchecked = all.into_iter().filter(|level| !self.checked.contains(level));
@@ -237,8 +238,8 @@ impl Judges {
         std::mem::take(&mut self.changed)
     }
 
-    /// Returns the time at which the diagnostics are due; `None` if the diagnostics are not published. The caller
-    /// ignores this time if no source has a judge.
+    /// Returns the time at which the diagnostics are due; `None` if the diagnostics are not published. The caller has
+    /// to ignore this time if no source has a judge.
     pub fn wake(&self, now: Instant) -> Option<Instant> {
         self.publishes.then(|| self.due.unwrap_or(now))
     }
@@ -310,7 +311,8 @@ pub fn status(node: &str, source: &Source, judge: &Judge) -> SourceStatus {
     SourceStatus::new(node, source.name.task(), &source.name, judge, window.as_ref())
 }
 
-/// Returns why a source's condition without a topic is not judged; `None` if the condition is judged.
+/// Returns the reason why a condition without a topic is never compared with a source's windows; `None` if the
+/// condition is compared.
 pub fn why_unjudged(condition: &Condition, source: &Source) -> Option<String> {
     if let Err(why) = check(condition, Some(source.kind())) {
         return Some(why);
@@ -320,7 +322,6 @@ pub fn why_unjudged(condition: &Condition, source: &Source) -> Option<String> {
     (!is_measured).then(|| why_unmeasured(source, metric))
 }
 
-/// Returns why a source does not measure a metric.
 pub(super) fn why_unmeasured(source: &Source, metric: Metric) -> String {
     let (name, kind) = (Escaped(&source.name), source.kind());
     if !kind.measures(metric) {
@@ -339,7 +340,6 @@ pub(super) fn why_unmeasured(source: &Source, metric: Metric) -> String {
     )
 }
 
-/// Returns the node's conditions for a level.
 fn conditions_for(node: &NodeExpectations, level: Level) -> impl Iterator<Item = &Condition> {
     let conditions = node.expectations.iter().flat_map(|own| own.conditions());
     conditions.filter(move |(condition_level, _)| *condition_level == level).map(|(_, condition)| condition)
@@ -415,8 +415,8 @@ fn value(
         // A message that arrives late reduces the losses of an earlier window, so a total can decrease.
         now.zip(before).map(|(now, before)| now.saturating_sub(before))
     };
-    // After the topic had more publishers than are followed, the totals stay unknown. But the losses of a single window
-    // may be known.
+    // If the topic had more publishers than are followed, the totals are unknown forever. But the losses of a single
+    // window may be known.
     let followed = before.zip(window.totals.as_ref()).and_then(|(before, now)| now.losses_since(before));
     match quantity {
         Quantity::Rate => window.rate().into(),

@@ -77,7 +77,7 @@ impl Event {
 }
 
 impl LossEvents {
-    /// The largest number of topics whose ended subscriptions have losses that wait for an event.
+    /// If ended subscriptions of this number of topics have unpublished losses, an event is due at once.
     const ENDED: usize = 1000;
 
     /// Creates the loss events of the node `node_name`. At most `max_rate` events are published per second; 0 disables
@@ -118,8 +118,8 @@ impl LossEvents {
     /// Removes the subscriptions that have ended, and keeps only their losses.
     fn collect_ended(&mut self, now: Instant) {
         self.subscriptions.retain_mut(|subscription| {
-            // The code checks whether the source still exists before it reads the losses. So losses after the check are
-            // read the next time.
+            // The source is checked before its losses are read: after the end of a source, there are no further losses
+            // that this reading could miss.
             let lives = subscription.source.strong_count() > 0;
             if !lives {
                 let lost = subscription.take();
@@ -182,7 +182,7 @@ mod tests {
         totals::Totals,
     };
 
-    /// The collector of a subscription that has lost this number of messages.
+    /// The collector of a test's subscription. The number is how many messages the subscription has lost.
     struct Lossy(AtomicU64);
 
     impl WindowedCollector for Lossy {

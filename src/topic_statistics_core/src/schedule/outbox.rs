@@ -28,7 +28,7 @@ pub trait PublishWindows: Send + Sync {
     ) -> Result<(), PublishError>;
 
     /// Publishes the distribution of a metric of a window of the source. Returns the error of the middleware if this
-    /// fails. The default implementation does nothing. Publishers without a message type for distributions keep it.
+    /// fails. The default implementation does nothing, for publishers without a message type for distributions.
     fn publish_distribution(
         &self,
         _source: &str,
@@ -87,7 +87,6 @@ pub(crate) struct Outbox {
     messages: VecDeque<Outgoing>,
     /// The next batch is not published before this time; `None` before the first batch.
     not_before: Option<Instant>,
-    /// The time between two batches.
     gap: Duration,
     /// The number of windows that were discarded because the outbox was full.
     pub(crate) discarded: u64,
@@ -111,8 +110,7 @@ pub struct Outgoing {
 impl Outbox {
     /// The number of messages in a batch: half of a reader's usual queue depth, which is 10.
     pub(crate) const BATCH: usize = 5;
-    /// The usual time between two batches. Within this time, every reader can read a batch. The slowest readers are
-    /// readers in rclpy.
+    /// The usual time between two batches. Within this time, every reader can read a batch, even a reader in rclpy.
     const GAP: Duration = Duration::from_millis(10);
     /// The largest number of waiting messages. The outbox has room for all metrics of about 1800 subscriptions (a few
     /// megabytes), or of about 1000 subscriptions with distributions (15 megabytes).
@@ -156,7 +154,6 @@ impl Outbox {
         (!self.messages.is_empty()).then(|| self.not_before.map_or(now, |not_before| not_before.max(now)))
     }
 
-    /// Takes all messages out of the outbox.
     pub(crate) fn take(&mut self) -> VecDeque<Outgoing> {
         std::mem::take(&mut self.messages)
     }
@@ -181,8 +178,8 @@ impl Outgoing {
             None => self.publisher.publish_metric(source, *metric, window, summary),
         };
         // A failed publication is repeated once, because with Fast DDS a publication can fail while the system clock is
-        // stepped forward. If the second attempt also fails, each other message of the batch is tried only once,
-        // because each publication may block before it fails.
+        // stepped forward. If the second attempt also fails, the other messages of the batch are not repeated, because
+        // each publication may block before it fails.
         let may_repeat = failures.is_empty();
         let result = publish().or_else(|error| if may_repeat { publish() } else { Err(error) });
         if let Err(error) = result {

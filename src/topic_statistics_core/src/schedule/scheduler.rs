@@ -39,7 +39,7 @@ pub struct Scheduler {
     node_name: String,
     reports: Box<dyn Reports>,
     state: Mutex<State>,
-    /// Wakes the scheduler's thread when the schedule changes. Also wakes a thread that waits for the end of the
+    /// Wakes the scheduler's thread when the schedule changes. It also wakes a thread that waits for the end of the
     /// scheduler's thread.
     changed: Condvar,
     simulated: Option<Arc<SimulatedTime>>,
@@ -68,7 +68,7 @@ pub enum Severity {
     Table,
     /// The level of a source is OK again.
     Info,
-    /// The user of the node should look at the problem.
+    /// A problem that the user of the node should look at.
     Warn,
     /// A part of the statistics does not work.
     Error,
@@ -118,8 +118,8 @@ enum Progress {
 impl Scheduler {
     /// How long waiting messages are still published after the scheduler was closed.
     const DRAIN: Duration = Duration::from_millis(300);
-    /// How long the publishers live after their last message. The reason: when a DDS publisher ends, DDS discards the
-    /// messages that a reader has not received yet, and rclrs 0.8 cannot wait for acknowledgments.
+    /// How long the publishers live after their last message. When a DDS publisher ends, DDS discards messages that a
+    /// reader has not received yet, and rclrs 0.8 cannot wait for acknowledgments.
     const LINGER: Duration = Duration::from_millis(100);
     /// How long to wait for the end of the scheduler's thread. During this time, the thread that drops the statistics
     /// is blocked.
@@ -166,7 +166,7 @@ impl Scheduler {
     }
 
     /// Waits for the end of the thread, with a time limit. Returns immediately if it is called on the scheduler's
-    /// thread itself. This can happen, because a waker on this thread may drop the statistics.
+    /// thread itself. This happens if a waker, which runs on the scheduler's thread, drops the statistics.
     pub fn wait_for_end(&self, thread: JoinHandle<()>) {
         if thread::current().id() == thread.thread().id() {
             return;
@@ -176,8 +176,8 @@ impl Scheduler {
         while state.thread != Progress::HasEnded {
             let left = deadline.saturating_duration_since(now());
             if left.is_zero() {
-                // On a busy disk, writing may take seconds. This function does not wait for it, because the kernel
-                // writes the file to the disk even if this process has ended.
+                // On a busy disk, it may take seconds until the file is on the disk. This function does not wait so
+                // long, because the kernel writes the file even after this process has ended.
                 if state.thread == Progress::HasWritten {
                     return;
                 }
@@ -291,26 +291,26 @@ impl Scheduler {
         loop {
             match state.schedule.next(now(), &HostClock) {
                 Action::HandOut(out) => {
-                    drop(state); // watchers run the code of other crates, and logging publishes a message
+                    drop(state); // no lock may be held here: watchers run foreign code, and logging publishes
                     self.hand_out(out);
                     state = self.lock();
                 }
                 Action::Publish { event, batch } => {
-                    drop(state); // publishing may block
+                    drop(state); // publishing may block, so no lock is held
                     let failures = publish(event, batch);
                     published = Some(now());
                     state = self.lock();
                     state.schedule.add_failures(failures);
                 }
                 Action::PublishDiagnostics(diagnosed) => {
-                    drop(state); // publishing may block
+                    drop(state); // publishing may block, so no lock is held
                     let failures = self.publish_diagnostics(diagnosed);
                     published = Some(now());
                     state = self.lock();
                     state.schedule.add_failures(failures);
                 }
                 Action::CheckPublishers(sources) => {
-                    drop(state); // the check uses the locks of the ROS graph
+                    drop(state); // the check takes locks of the ROS graph, so no other lock is held
                     let (again, warnings) = self.check_publishers(&sources);
                     drop(sources);
                     state = self.lock();
@@ -374,7 +374,8 @@ impl Scheduler {
     ) {
         let deadline = now() + Self::DRAIN;
         let mut failures = Failures::default();
-        // The event is published before the messages, because it has all losses that were not published yet.
+        // The event is published before the messages, because the time may be too short for all messages, and the event
+        // has all unpublished losses.
         if let Some(event) = &event {
             event.publish(&mut failures);
             published = Some(now());
@@ -398,7 +399,7 @@ impl Scheduler {
         if let Some(published) = published {
             sleep((published + Self::LINGER).saturating_duration_since(now()));
         }
-        // If no other code needs the publishers of these messages, the publishers end here.
+        // If nothing else owns the publishers of these messages, the publishers end here.
         drop((event, messages));
     }
 

@@ -33,11 +33,10 @@ use crate::{
 pub struct Schedule {
     /// The default options, for sources that do not set an option.
     defaults: SourceDefaults,
-    /// Whether windows are logged as tables.
     logs_tables: bool,
     entries: Vec<Entry>,
-    /// The sources that are being created. They are in a separate list, because each of them needs a field that the
-    /// other entries do not need.
+    /// The sources that are being created. They are in a separate list, because only new entries need the field
+    /// `collector`.
     new_entries: Vec<NewEntry>,
     /// The totals of subscriptions that have ended; `None` if these totals are not kept.
     ended: Option<Vec<TopicTotals>>,
@@ -120,7 +119,7 @@ struct Entry {
 /// yet.
 struct NewEntry {
     collector: Weak<dyn WindowedCollector>,
-    /// The future entry of the source. Its field `source` is still empty.
+    /// The entry that the schedule gets when the source is complete. Its field `source` is still empty.
     entry: Entry,
 }
 
@@ -172,7 +171,7 @@ impl Schedule {
         }
     }
 
-    /// Disables the totals of subscriptions that have ended.
+    /// From now on, the totals of ended subscriptions are not kept.
     pub fn without_totals(mut self) -> Self {
         self.ended = None;
         self
@@ -378,8 +377,8 @@ impl Schedule {
         if self.is_closed {
             return self.end(now);
         }
-        // If it takes longer than a period to end all windows, windows are always due. So after windows were handed
-        // out, publishers are checked and waiting messages are published before the next windows end.
+        // If it takes longer than a period to end all windows, windows are always due. To let other work happen, too,
+        // publishers are checked and waiting messages are published before the next windows end.
         if !std::mem::take(&mut self.has_handed_out) {
             self.end_windows(now, clock);
         }
@@ -394,8 +393,8 @@ impl Schedule {
             let sources = self.entries.iter().filter_map(|entry| entry.source.upgrade());
             return Action::CheckPublishers(sources.collect());
         }
-        // If publishing takes longer than the time between two diagnostics, diagnostics are always due. So after health
-        // was published, the waiting messages are published next.
+        // If publishing takes longer than the time between two diagnostics, diagnostics are always due. To let other
+        // work happen, too, the waiting messages are published after each health.
         let has_diagnosed = std::mem::take(&mut self.has_diagnosed);
         if !has_diagnosed && self.has_judges() && self.judges.start_diagnostics(now) {
             (self.has_diagnosed, self.has_handed_out) = (true, true);
@@ -430,7 +429,6 @@ impl Schedule {
         ends.chain(others.into_iter().flatten()).min()
     }
 
-    /// Returns whether at least one source has expectations.
     fn has_judges(&self) -> bool {
         self.entries.iter().any(|entry| entry.judge.judge().is_some())
     }
@@ -527,18 +525,17 @@ impl Schedule {
         self.entries.retain(|entry| entry.source.strong_count() > 0);
     }
 
-    /// Ends the windows with this publish period.
     fn end_windows_of(&mut self, period: Duration, now: Instant, clock: &dyn Clock) {
-        // The publishers that already publish the offset of the host's clock: each of them publishes this offset only
-        // once.
+        // The publishers that already publish the offset of the host's clock for this window. Each publisher does this
+        // only once.
         let mut with_clock_offset: Vec<WindowPublisher> = vec![];
         let first = self.finished.len();
         for entry in &mut self.entries {
             if entry.options.publish_period.unwrap_or(self.defaults.publish_period) != period {
                 continue;
             }
-            // If the first window of a source is shorter than a period now, it does not end now, but at the next end of
-            // windows.
+            // A first window that would be shorter than a period does not end now, but when the windows with this
+            // period end next.
             let is_too_short = |started| duration(clock.monotonic() - started) < period;
             if entry.first_started.is_some_and(is_too_short) {
                 continue;
@@ -591,7 +588,6 @@ impl Entry {
 }
 
 impl NewEntry {
-    /// Returns whether this is the entry of `collector`.
     fn collects_by(&self, collector: &Arc<dyn WindowedCollector>) -> bool {
         std::ptr::addr_eq(self.collector.as_ptr(), Arc::as_ptr(collector))
     }
@@ -599,7 +595,8 @@ impl NewEntry {
 
 impl Warned {
     /// Returns the warning about a step of the system clock. `offset` is the offset from the monotonic clock after the
-    /// step. Returns `None` if a warning about the same step, which another source found, was already returned.
+    /// step. Returns `None` if another source has already found the same step, so that its warning was already
+    /// returned.
     fn clock_step(&mut self, step: i64, offset: i64) -> Option<String> {
         // Each source reads the offset separately, so the offsets of one step differ slightly.
         const SAME: u64 = 50_000;

@@ -40,8 +40,8 @@ fn silence(stream: &mut Stream) {
     stream.next = NEVER;
 }
 
-/// Windows until the level is cleared after silence: three, and the first one with messages, which does not count
-/// because messages came only in a part of it.
+/// The number of windows until the level is cleared after silence: three good windows, and before them the first window
+/// with messages, which does not count because its messages came only in a part of the window.
 const AFTER_SILENCE: i64 = 4;
 
 const HARMS: &[Harm] = &[
@@ -57,7 +57,8 @@ const HARMS: &[Harm] = &[
     harm("/scan", "ages of 300 ms", Level::Error, |stream| stream.row.age = 300 * MS),
     harm("/scan", "stamps are not set", Level::Error, |stream| stream.is_stamped = false),
     Harm { raised: 1, cleared: AFTER_SILENCE, ..harm("/scan", "silence", Level::Stale, silence) },
-    // The healthy bandwidth is only 2 % above its limit, so it is counted for a minute.
+    // The healthy bandwidth is only 2 % above its limit, so the level is cleared only after the bandwidth was counted
+    // for a minute.
     Harm { cleared: 65, ..harm("/camera", "half the bandwidth", Level::Warn, |stream| stream.row.size /= 2) },
     Harm {
         cleared: 65,
@@ -67,10 +68,11 @@ const HARMS: &[Harm] = &[
     Harm { raised: 5, cleared: 13, ..harm("/fix", "half the rate", Level::Warn, halve_rate) },
     harm("/fix", "ages of 300 ms", Level::Warn, |stream| stream.row.age = 300 * MS),
     Harm { raised: 6, cleared: AFTER_SILENCE, ..harm("/fix", "silence", Level::Stale, silence) },
-    // A latched topic.
+    // `/route` is a latched topic.
     Harm { raised: 8, cleared: 20, ..harm("/route", "half the rate", Level::Warn, halve_rate) },
     Harm { raised: 6, cleared: AFTER_SILENCE, ..harm("/route", "silence", Level::Stale, silence) },
-    // A percentile needs 100 samples. The level is raised after two judged percentiles, and cleared after three.
+    // A percentile needs 100 samples. The level is raised after two violating percentiles, and cleared after three good
+    // ones.
     Harm {
         raised: 200,
         cleared: 400,
@@ -164,7 +166,7 @@ fn find_late(seed: u64, map: &Harm) -> Result<(i64, i64), String> {
     day.run_until(sent)?;
     day.alarms.retain(|alarm| !is_about(alarm, map));
     let cleared = wait_for(&mut day, sent, map, 3, Level::Ok)?;
-    // The map is not published again.
+    // The map is not published again, and must nevertheless stay OK.
     day.run_until(day.now + 600 * S)?;
     let levels: Vec<_> = day.alarms.iter().map(|alarm| (&*alarm.source, alarm.health.level)).collect();
     let expected = vec![("/node:/map", Level::Warn), ("/node:/map", Level::Ok)];
@@ -182,7 +184,7 @@ fn is_about(alarm: &Alarm, harm: &Harm) -> bool {
 
 /// Returns the number of whole windows from `since` until the source has this level.
 fn wait_for(day: &mut Day, since: i64, harm: &Harm, windows: i64, level: Level) -> Result<i64, String> {
-    // The change happens within a window, which is not counted.
+    // `since` is within a window. The rest of this window is not counted, so one window is added.
     day.run_until(since + (windows + 1) * S)?;
     let alarms: Vec<_> = day.alarms.iter().filter(|alarm| is_about(alarm, harm)).collect();
     let found = alarms.iter().find(|alarm| alarm.health.level == level);

@@ -2,11 +2,11 @@
 
 //! A healthy robot's day, judged by the library: `simulator --day HOURS`.
 //!
-//! A node on system time and one on simulated time have the sources of the [`scenario`](crate::scenario). Each source
-//! has the conditions that an operator would write after reading docs/health.md. The library's recorder, schedule and
-//! judges process every message. First only [`harmless`] events happen: any level but OK is a failure. Then [`harmful`]
-//! faults are injected one by one: the library must raise a level for each fault, and later clear it, within the times
-//! in docs/health.md.
+//! Two nodes, one with system time and one with simulated time, have the sources of the [`scenario`](crate::scenario).
+//! Each source has the conditions that an operator would write after reading docs/health.md. The library's recorder,
+//! schedule and judges process every message. First only [`harmless`] events happen, so any level but OK is a failure.
+//! Then [`harmful`] faults are injected one by one: the library must raise a level for each fault, and later clear it,
+//! within the times in docs/health.md.
 
 mod disturbances;
 mod harmful;

@@ -33,13 +33,13 @@ use crate::{
 };
 
 pub struct Stream {
-    /// The source's properties now: a fault changes them.
+    /// The present properties of the source. A fault changes them.
     pub row: Row,
     pub next: i64,
     /// The fraction of messages that are lost.
     pub lost: f64,
     pub is_stamped: bool,
-    /// For each publisher: its number, and how many messages it has sent.
+    /// For each publisher: its number, and the number of messages that it has sent.
     publishers: Vec<(u64, u64)>,
     next_publisher: u64,
     left_of_burst: u32,
@@ -81,7 +81,6 @@ impl Stream {
             .warn_unless(conditions(row.warn_unless, warn))
             .error_unless(conditions(row.error_unless, error));
         let recorder = || {
-            // The metrics of a new subscription: the default metrics, and the metrics that its conditions need.
             let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
             metrics.extend(expected.metrics());
             let options = RecorderOptions::new().metrics(metrics).transient_local(row.history > 0);
@@ -124,11 +123,11 @@ impl Stream {
         }
     }
 
-    /// Receives the message that arrives now, unless it is lost, and plans the next one. `clock` returns the sender's
-    /// clock at a time.
+    /// Receives the message that arrives now, unless it is lost, and plans the arrival of the next message. `clock`
+    /// converts a monotonic time into the time of the sender's clock.
     pub fn receive(&mut self, random: &mut Rng, now: i64, clock: impl Fn(i64) -> i64) {
         let arrives = self.next;
-        // The age of a message from the history.
+        // History was published before it is delivered: this is the additional age of its message.
         let kept = i64::from(self.left_of_history.saturating_sub(1)) * self.row.period;
         self.left_of_history = self.left_of_history.saturating_sub(1);
         self.next += match (self.row.period, self.left_of_burst) {
@@ -141,7 +140,7 @@ impl Stream {
                 self.left_of_burst -= 1;
                 20 * MS
             }
-            // 3 % of jitter.
+            // The periods have a jitter of 3 %.
             (period, _) => period - period / 33 + random.i64(0..=2 * (period / 33)),
         };
         let Measured::Messages(recorder) = &self.measured else {

@@ -52,7 +52,7 @@ pub struct Node {
     pub period: i64,
 }
 
-/// The change of a clock that was set: when, and by how many nanoseconds.
+/// The time at which a clock was set, and by how many nanoseconds.
 #[derive(Clone, Copy, Default)]
 pub struct Change {
     pub at: i64,
@@ -75,7 +75,7 @@ impl Alarm {
 }
 
 impl Change {
-    /// Returns the offset that this change adds to the clock at a time.
+    /// Returns what to add to the present offset of the clock to get its offset at the time `at`.
     pub fn correction(self, at: i64) -> i64 {
         if at < self.at {
             -self.by
@@ -186,7 +186,7 @@ impl Day {
         self.instant + Duration::from_nanos((self.now - self.started) as u64)
     }
 
-    /// Receives the next message of a stream, and plans the one after it.
+    /// Receives the next message of a source, and plans the arrival of the message after it.
     fn receive(&mut self, stream: usize) {
         self.messages += 1;
         let stream = &mut self.streams[stream];

@@ -4,8 +4,9 @@
 //! stopwatch and a counter of the same name. Sources are created and dropped in any order, and their expectations
 //! change.
 //!
-//! The oracle knows the living sources and the tables of docs/statistics.md and docs/health.md. The oracle computes the
-//! name, conditions, level, windows, messages and totals of each source. Each source has unique samples.
+//! From the living sources and the tables of docs/statistics.md and docs/health.md, the oracle computes the name,
+//! conditions, level, windows, messages and totals of each source. The values of the samples show to which source a
+//! message belongs.
 
 mod source;
 mod world;

@@ -27,7 +27,7 @@ pub const TOPIC: &str = "/imu";
 /// How a source is named, as in the library's options.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Naming {
-    /// The node's name and the name of the topic or of the code.
+    /// The source name has the node's name, and this name of the topic or of the measured code.
     OfNode(&'static str),
     /// The source has the same name as with `OfNode`, but only the node's name is shown.
     Node(&'static str),
@@ -55,10 +55,10 @@ pub struct Named {
     pub messages: u64,
     /// The time at which the source's last window ended. Before that, the time of its creation.
     pub ended: i64,
-    /// The number of samples in a window that is not published yet.
+    /// The number of samples in the last window while the message of this window is not published yet.
     pub unpublished: Option<u64>,
     pub rules: Rules,
-    /// The number of windows judged by `rules`.
+    /// The number of windows since the judge with the conditions `rules` started.
     pub judged: u32,
 }
 
@@ -84,19 +84,20 @@ impl Named {
         node.each_ref().map(|rules| rules.iter().filter(applies).copied().collect())
     }
 
-    /// Returns whether this source is judged. `expects_messages`: the node expects messages for every subscription.
+    /// Returns whether this source has expectations. `expects_messages` means that the node expects messages for every
+    /// subscription.
     pub fn is_judged(&self, expects_messages: bool) -> bool {
         let is_expected = expects_messages && self.kind == SourceKind::Subscription;
         is_expected || self.rules.iter().any(|rules| !rules.is_empty())
     }
 
-    /// Returns the source's level after its last window.
+    /// Returns the expected level of the source after its last window.
     pub fn level(&self) -> Level {
         let is_violated = |rules: &[&Rule]| self.is_ill && rules.iter().any(|rule| rule.is_violated_if_ill);
         let [errors, warnings] = &self.rules;
         match self.judged {
-            // The first window, which has the first messages, is not judged. Then two violating windows raise the
-            // level.
+            // The first window, which has the first messages, is not compared with the conditions. The next two windows
+            // raise the level if they violate a condition.
             ..=2 => Level::Ok,
             _ if is_violated(errors) => Level::Error,
             _ if is_violated(warnings) => Level::Warn,
@@ -115,13 +116,13 @@ impl Named {
         }
     }
 
-    /// Returns whether a window of this source with `samples` samples has these figures.
+    /// Returns whether these figures can be of a window of this source with `samples` samples.
     pub fn is_its_own(&self, ours: &Summary, samples: u64) -> bool {
         let is_marked = (ours.average - self.mark).abs() < 1e-6;
         ours.sample_count == samples && (self.kind == SourceKind::Counter || is_marked)
     }
 
-    /// Records a sample, which may take time.
+    /// Records a sample that ends now. A counter counts `counts` events.
     pub fn record(&mut self, clocks: &HostClocks) {
         let (now, takes) = (clocks.monotonic(), (self.mark * MS as f64).round() as i64);
         self.samples += 1;

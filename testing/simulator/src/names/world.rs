@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A world of one node.
+//! A world of one node, whose sources have equal names.
 
 use std::{
     collections::BTreeMap,
@@ -56,12 +56,11 @@ pub struct World {
     /// The number of messages received by the subscriptions of each name.
     received: BTreeMap<String, u64>,
     windows: u64,
-    /// The changes and samples of this world so far, as text.
+    /// The changes of this world so far, as text for the report of a failure.
     history: Vec<String>,
 }
 
 impl World {
-    /// The number of simulated windows of 1 s.
     const SECONDS: i64 = 20;
     /// The period of the samples.
     const TICK: i64 = 100 * MS;
@@ -133,7 +132,6 @@ impl World {
         self.started + Duration::from_nanos((self.now - 1000 * S) as u64)
     }
 
-    /// Performs the actions that the schedule returns, until the time `end`.
     fn run_until(&mut self, end: i64) -> Result<(), String> {
         while self.wake <= end {
             self.now = self.wake.max(self.now);
@@ -187,7 +185,7 @@ impl World {
         self.check_totals()
     }
 
-    /// Creates a source. `fails`: the creation fails after the library has reserved the name.
+    /// Creates a source. If `fails` is true, the creation fails after the library has reserved the name.
     fn create(&mut self, fails: bool) -> Result<(), String> {
         let kind = KINDS[self.random.usize(..4)];
         let naming = match (kind, self.random.u8(..6)) {
@@ -206,7 +204,7 @@ impl World {
             Naming::Node(name) => reserve(&format!("{NODE}:{name}")).shown_as_node(),
             Naming::Custom(name) => reserve(name),
         };
-        // The table of docs/statistics.md.
+        // The expected name follows from the table of source names in docs/statistics.md.
         let (base, prefix) = match naming {
             Naming::OfNode(name) | Naming::Node(name) => (name, "/relay:"),
             Naming::Custom("/relay:/imu") => (TOPIC, "/relay:"),
@@ -280,7 +278,7 @@ impl World {
         Ok(())
     }
 
-    /// Drops a source. Another thread may create one before the schedule removes it.
+    /// Drops a source. Sometimes another source is created before the schedule removes the dropped source.
     fn drop_one(&mut self) -> Result<(), String> {
         let Named { handle, task, kind, shown, messages, .. } =
             self.sources.remove(self.random.usize(..self.sources.len()));
@@ -296,14 +294,14 @@ impl World {
         created
     }
 
-    /// Sets new conditions of the node, as its parameter does.
+    /// Sets new conditions of the node, in the way in which a change of the node's parameter does.
     fn expect(&mut self) -> Result<(), String> {
         let index = self.random.usize(..2);
         let level = [Level::Error, Level::Warn][index];
         let rules: Vec<_> =
             (0..self.random.u8(..5)).map(|_| &RULES[self.random.usize(..RULES.len())]).collect();
         let conditions = conditions(&rules)?;
-        // By docs/health.md: a condition is refused if no source with its name measures its metric.
+        // As docs/health.md says, a condition is refused if no source with its name measures its metric.
         let is_about = |rule: &Rule, source: &Named| match rule.topic {
             Some(name) => source.has_name(name),
             None => source.kind == SourceKind::Subscription,
@@ -359,7 +357,7 @@ impl World {
 
     fn check_level(&mut self, changed: &Changed) -> Result<(), String> {
         if changed.health.window.is_none() {
-            return Ok(()); // the judge restarts
+            return Ok(()); // the health was reset, because the judge restarts
         }
         let named = &*self.find(&changed.source)?;
         let Named { kind, task, judged, .. } = named;
@@ -369,7 +367,6 @@ impl World {
         })
     }
 
-    /// Compares the names and conditions of the sources on /diagnostics.
     fn check_diagnostics(&mut self, diagnosed: &[Diagnosed]) -> Result<(), String> {
         for Diagnosed { source, judge, .. } in diagnosed {
             let named = self.find(source)?;
@@ -389,7 +386,8 @@ impl World {
         equal("number of judged sources", diagnosed.len(), expected)
     }
 
-    /// Compares a message on /statistics, whose reader knows only the source name.
+    /// Checks a message on /statistics. Its reader knows only the source name, so the message may be of any source with
+    /// this name.
     fn check_message(&mut self, message: &Published) -> Result<(), String> {
         let Published { source, metric, .. } = message;
         let Figures::Summary(summary) = &message.figures else { return Err("a distribution".to_owned()) };
@@ -408,7 +406,6 @@ impl World {
         Ok(())
     }
 
-    /// Compares the number of messages received by the subscriptions of each name.
     fn check_totals(&self) -> Result<(), String> {
         let mut ours = BTreeMap::<String, u64>::new();
         for topic in self.schedule.totals() {

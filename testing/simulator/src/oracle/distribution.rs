@@ -11,7 +11,7 @@ use crate::equal::is_same;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Naive {
     pub scale: i32,
-    /// The exponent of the zero threshold. `None` if the samples fit in 160 buckets.
+    /// The index of the first bucket above the zero threshold. `None` if the samples of each sign fit into 160 buckets.
     pub threshold: Option<i32>,
     pub zero_count: u64,
     /// The buckets of the positive samples and of the negative samples.
@@ -28,7 +28,6 @@ impl Naive {
         })
     }
 
-    /// Returns whether 160 buckets are enough for each sign.
     fn fits(&self) -> bool {
         let fits = |counts: &BTreeMap<i32, u64>| {
             let (first, last) = (counts.first_key_value()?.0, counts.last_key_value()?.0);
@@ -37,7 +36,6 @@ impl Naive {
         self.counts.iter().all(|counts| fits(counts).unwrap_or(true))
     }
 
-    /// Joins buckets until the distribution has this scale.
     fn join(&mut self, scale: i32) {
         let by = self.scale - scale;
         for counts in &mut self.counts {
@@ -63,7 +61,8 @@ impl Naive {
         naive
     }
 
-    /// Makes the samples fit into the buckets: the smallest ones count as zero.
+    /// Makes the samples fit into 160 buckets of each sign: the samples with the smallest absolute values count as
+    /// zero.
     fn fold(&mut self) {
         let high =
             self.counts.iter().filter_map(|counts| counts.last_key_value()).map(|(high, _)| *high).max();
@@ -120,7 +119,7 @@ impl Merged {
 impl PartialEq for Merged {
     fn eq(&self, other: &Self) -> bool {
         let extremes = |merged: &Self| (merged.minimum, merged.maximum);
-        let size = self.minimum.abs().max(self.maximum.abs()) * 1e3; // the sum has many samples
+        let size = self.minimum.abs().max(self.maximum.abs()) * 1e3; // rounding errors of many samples add up
         self.naive == other.naive && extremes(self) == extremes(other) && is_same(self.sum, other.sum, size)
     }
 }
@@ -128,7 +127,7 @@ impl PartialEq for Merged {
 /// The merged distributions of each source name and metric.
 pub type MergedDistributions = BTreeMap<(String, Metric), Merged>;
 
-/// Adds distributions to the merged ones of their source name.
+/// Adds the distributions of all metrics to the merged distributions of the source name `name`.
 pub fn add_distributions<'a>(
     to: &mut MergedDistributions,
     name: &str,

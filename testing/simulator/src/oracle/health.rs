@@ -14,12 +14,12 @@ use super::{Expected, Window};
 
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
-    /// In Hz.
+    /// The lower limit of the rate, in Hz.
     Rate(f64),
-    /// In milliseconds, like the limits of all variants below.
+    /// The upper limit of the mean age, in milliseconds. The limits of the variants below are in milliseconds, too.
     Age(f64),
     LargestAge(f64),
-    /// The quantile and its limit.
+    /// The quantile, from 0 to 1, and its limit.
     AgeQuantile(f64, f64),
     CallbackDuration(f64),
     Silence(f64),
@@ -28,11 +28,11 @@ pub enum Limit {
 
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Limits for ERROR come first.
+    /// Each limit with the level that its violation raises. Limits for ERROR come first.
     pub limits: Vec<(Level, Limit)>,
     pub raise_after: u32,
     pub clear_after: u32,
-    /// In nanoseconds.
+    /// The silence after which the topic is stale, in nanoseconds; `None` for the default.
     pub stale_after: Option<i64>,
     pub silence: Silence,
 }
@@ -41,17 +41,19 @@ pub struct Wanted {
 pub struct Judgement {
     pub wanted: Wanted,
     conditions: Vec<Condition>,
-    /// The possible states. There are several because the library chooses the number of windows that decide on a rate.
+    /// The states that are possible after the windows so far. There can be several, because the library chooses over
+    /// how many windows it counts a rate.
     states: Vec<State>,
     has_begun: bool,
-    /// Whether the topic had messages before this judgement, so that no first message is expected.
+    /// Whether the topic had messages before this judgement. If so, the judgement does not wait for a first message.
     had_messages: bool,
     is_silent: bool,
-    /// The length of the windows since the last message, in nanoseconds.
+    /// The total length of the windows since the last message, in nanoseconds.
     silent: i64,
-    /// The messages and seconds of the windows that decide on a rate, the last one first.
+    /// The number of messages and the length in seconds of each window that can decide on a rate, the last window
+    /// first.
     windows: Vec<(f64, f64)>,
-    /// For each quantile, the samples since the quantile was judged last.
+    /// For each limit, the samples since there were last enough samples to compare its quantile with the limit.
     samples: Vec<Samples>,
     last: (Level, Cause),
     pub has_window: bool,
@@ -67,24 +69,24 @@ enum Cause {
     MessagesAgain,
 }
 
-/// A possible state of the judgement.
 #[derive(Clone, Debug, PartialEq)]
 struct State {
-    /// After silence: the number of windows without a violation.
+    /// After silence, the number of windows without a violation; `None` if there was no silence, or if there were
+    /// enough such windows.
     after_silence: Option<u32>,
     conditions: Vec<Progress>,
 }
 
-/// The evidence on a condition from the windows up to now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Progress {
     fails: bool,
-    /// The number of consecutive windows with the opposite result.
+    /// The number of latest windows in a row whose result is the opposite of `fails`.
     opposed: u32,
     violated_by: Violation,
 }
 
-/// The value that violates a condition. The oracle knows two bounds of the value, or that the value is missing.
+/// The value that violates a condition: two bounds between which the library's value must be, or that the value is
+/// missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Violation {
     lowest: f64,
@@ -92,7 +94,7 @@ struct Violation {
     is_missing: bool,
 }
 
-/// Whether a window fulfils a condition, or the value that violates it.
+/// Whether a window fulfils a condition. If not, the value that violates the condition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answer {
     Fulfils,
@@ -103,7 +105,6 @@ enum Answer {
 #[derive(Clone, Debug, Default)]
 struct Samples {
     known: Vec<f64>,
-    /// The number of samples whose values are unknown.
     unknown: usize,
 }
 
@@ -214,7 +215,6 @@ impl Wanted {
         of_rates.unwrap_or(0.0).max(10e9)
     }
 
-    /// Returns whether a window without messages is normal.
     fn may_be_silent(&self) -> bool {
         self.stale_after.is_some() || self.limits.iter().any(|(_, limit)| limit.limits_silence())
     }
@@ -226,9 +226,10 @@ fn condition(limit: Limit) -> Condition {
 }
 
 impl Judgement {
-    /// A rate is counted over the time in which this many messages arrive at the limit's rate.
+    /// A rate is counted over at most the time in which this number of messages arrive at the limit's rate.
     const COUNTED: f64 = 100.0;
-    /// The number of recent windows that the library keeps separately. It may join older windows.
+    /// The number of latest windows that the library certainly keeps separately. The library may join older windows, so
+    /// their results are uncertain.
     const SINGLE: usize = 3;
 
     pub fn new(wanted: Wanted, had_messages: bool) -> Self {
@@ -249,8 +250,8 @@ impl Judgement {
         }
     }
 
-    /// Judges the next window, and compares the health after it. `health`: `None` if only `is_change` is reported.
-    /// `ours`: the library's figures, used where the oracle knows only bounds.
+    /// Judges the next window, and compares the library's health after this window. `health` is `None` if the library
+    /// reported only `is_change`. `ours` has the library's figures, which are used where the oracle knows only bounds.
     pub fn check_window(
         &mut self,
         window: &Window,
@@ -281,7 +282,8 @@ impl Judgement {
                 self.states.iter().map(|state| self.worst_level(state)).collect()
             }
         } else if has_messages {
-            // All windows after the first window are whole.
+            // This window has the first messages, so it is not whole and is not judged. The next window is the first
+            // one that is judged.
             let was_ok = self.last.0 == Level::Ok;
             let conditions = vec![Progress::default(); self.conditions.len()];
             self.states = vec![State { after_silence: (!was_ok).then_some(0), conditions }];
@@ -372,7 +374,7 @@ impl Judgement {
         let limits = self.wanted.limits.iter().zip(&self.samples);
         let answers: Vec<Vec<Answer>> =
             limits.map(|((_, limit), samples)| self.answers(*limit, window, ages, ours, samples)).collect();
-        // Only known values clear a level.
+        // After silence, a window without messages counts as good only if the topic may be silent.
         let counts = window.count.is_some_and(|count| count > 0 || self.wanted.may_be_silent());
         let mut after: Vec<State> = vec![];
         for state in &self.states {
@@ -414,7 +416,6 @@ impl Judgement {
         }
     }
 
-    /// Returns the possible results of a window for a condition.
     fn answers(
         &self,
         limit: Limit,
@@ -424,7 +425,7 @@ impl Judgement {
         samples: &Samples,
     ) -> Vec<Answer> {
         let has_messages = window.count != Some(0);
-        // By docs/health.md, a window without a message proves nothing about ages, losses and similar values.
+        // As docs/health.md says, a window without a message proves nothing about ages, losses and similar values.
         let if_any_message = |answer: Answer| vec![if has_messages { answer } else { Answer::NotKnown }];
         let below = |value: f64, limit: f64| match value {
             value if value < limit => Answer::Fulfils,
@@ -478,11 +479,11 @@ impl Judgement {
         }
     }
 
-    /// Returns the possible results for a rate after the windows so far. n messages prove that n - 1 to n + 1 messages
-    /// are sent in that time.
+    /// Returns the possible results for a rate after the windows so far. n messages in a time prove a rate of n - 1 to
+    /// n + 1 messages in this time.
     fn rate(&self, limit: f64, has_messages: bool) -> Vec<Answer> {
         if self.windows.first().is_some_and(|(_, length)| *length == 0.0) {
-            return vec![Answer::NotKnown]; // the earlier windows were judged before
+            return vec![Answer::NotKnown]; // this window has no length, and the earlier windows were already judged
         }
         let (mut messages, mut seconds) = (0.0, 0.0);
         let (mut fulfils, mut violates, mut decides_nothing) = (false, None::<Violation>, false);
@@ -523,9 +524,8 @@ impl Judgement {
 /// What the oracle knows about the ages of a window.
 enum Ages {
     Known(Vec<f64>),
-    /// Only the number of ages is known. Their bounds are checked elsewhere.
+    /// Only the number of ages is known. The bounds of the ages are checked with the window's figures.
     Some(usize),
-    /// The publisher sets no stamps.
     Missing,
     NotKnown,
 }
@@ -586,7 +586,7 @@ impl Samples {
 }
 
 impl State {
-    /// Returns whether both states are equal except for the values.
+    /// Returns whether both states are equal, except for the values that violated their conditions.
     fn has_same_outcomes(&self, other: &Self) -> bool {
         let outcomes = |state: &Self| {
             let conditions = state.conditions.iter();

@@ -13,10 +13,10 @@ use topic_statistics_core::record::transport::Gid;
 #[derive(Default)]
 pub struct Losses {
     publishers: BTreeMap<Gid, Publisher>,
-    /// The followed publishers, with the number of their last message.
+    /// The followed publishers, each with the value that `messages` had at its last message.
     followed: BTreeMap<Gid, u64>,
     messages: u64,
-    /// The number of replaced publishers.
+    /// How often a followed publisher was replaced by another publisher.
     pub evictions: u64,
     pub has_unnumbered: bool,
     has_unmeasured: bool,
@@ -25,7 +25,7 @@ pub struct Losses {
     duplicates: u64,
 }
 
-/// The messages received from a publisher since its first message, or since the statistics were enabled.
+/// The messages received from a publisher since its first message, or since the last pause.
 struct Publisher {
     first: u64,
     latest: u64,
@@ -46,16 +46,17 @@ pub struct Counts {
     pub last: i64,
 }
 
-/// What a received message shows about earlier messages.
+/// What a received message shows about earlier messages of its publisher.
 pub enum Shown {
     Nothing,
     /// The number of messages missing immediately before this message, usually 0.
     Gap(Gap),
-    /// The message is late: it was counted as missing before.
+    /// The message with this number is late. It was counted as missing before.
     Found(Gid, u64),
 }
 
-/// Missing messages of a publisher before a received one.
+/// The messages of a publisher that were missing immediately before a received message, and how many of them are still
+/// missing.
 #[derive(Clone, Debug)]
 pub struct Gap {
     gid: Gid,
@@ -70,7 +71,8 @@ pub fn publisher_gid(number: u64) -> Gid {
     gid
 }
 
-/// Updates the gaps of a window after a message. Only the last four gaps with missing messages can still be filled.
+/// Updates the gaps of a window after a message. A late message fills a gap only if this is one of the last four gaps
+/// that had missing messages.
 pub fn add_gap(gaps: &mut Vec<Gap>, shown: Shown) {
     match shown {
         Shown::Nothing => {}
@@ -86,12 +88,11 @@ pub fn add_gap(gaps: &mut Vec<Gap>, shown: Shown) {
 }
 
 impl Losses {
-    /// The largest number of followed publishers.
     const PUBLISHERS: usize = 256;
-    /// A message that arrives after a message with a number higher by more than this stays counted as lost.
+    /// A late message stays counted as lost if its number is this far, or further, behind the latest number.
     const WINDOW: u64 = 64;
 
-    /// Records a received message. Returns what it shows about earlier messages of its publisher.
+    /// Records a received message. Returns what this message shows about earlier messages of its publisher.
     pub fn receive(&mut self, gid: Gid, number: Option<u64>, callback: i64, is_filtered: bool) -> Shown {
         self.follow(gid);
         self.has_unnumbered |= number.is_none();
@@ -142,14 +143,15 @@ impl Losses {
         }
     }
 
-    /// Follows a publisher. If there are already 256 publishers, it replaces the publisher that was silent for longest.
+    /// Follows a publisher. If there are already 256 publishers, the new publisher replaces the publisher that was
+    /// silent for longest.
     fn follow(&mut self, gid: Gid) {
         self.messages += 1;
         if self.followed.insert(gid, self.messages).is_none() && self.followed.len() > Self::PUBLISHERS {
             let silent = self.followed.iter().min_by_key(|(_, last)| **last).map(|(gid, _)| *gid);
             let silent = silent.expect("a publisher");
             self.followed.remove(&silent);
-            // The replaced publisher's next message counts as its first.
+            // If the replaced publisher sends again, its next message counts as its first message.
             self.publishers.entry(silent).and_modify(|publisher| publisher.is_new = true);
             self.evictions += 1;
         }
@@ -165,7 +167,7 @@ impl Losses {
         self.publishers.values_mut().for_each(|publisher| publisher.is_new = true);
     }
 
-    /// Returns a count of all publishers, if known.
+    /// Returns a count over all publishers; `None` if the count is unknown.
     fn known(&self, count: u64) -> Option<u64> {
         (self.followed_are_known() && !self.has_evicted()).then_some(count)
     }
@@ -179,7 +181,7 @@ impl Losses {
         !self.has_unnumbered && !self.has_unmeasured && !self.publishers.is_empty()
     }
 
-    /// Returns the losses of the followed publishers, if known.
+    /// Returns the losses of the followed publishers; `None` if they are unknown.
     pub fn followed_lost(&self) -> Option<u64> {
         self.followed_are_known().then_some(self.lost)
     }

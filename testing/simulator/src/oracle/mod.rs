@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The naive oracle: it keeps every sample and the truth about it, and computes figures in the simplest way.
+//! The naive oracle: it keeps every sample with data that the library does not have, and computes figures in the
+//! simplest way.
 
 mod distribution;
 mod health;
@@ -20,13 +21,13 @@ pub use totals::Totals;
 
 use topic_statistics_core::{record::transport::Gid, Metric, Summary, WindowStatistics};
 
-/// A stamp, and the truth about it.
+/// A stamp, with the clock reading that it comes from, which the library does not know.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
-    /// In nanoseconds; 0 if there is no stamp.
+    /// The stamp in nanoseconds; 0 if there is no stamp.
     pub value: i64,
-    /// The monotonic time at which this host's system clock or simulated time was read. `None` for another host's
-    /// stamp.
+    /// The monotonic time at which the clock of this host was read for the stamp. `None` if the stamp is from another
+    /// host.
     pub read_at: Option<i64>,
     /// For a stamp of simulated time: the number of jumps of simulated time before the stamp.
     pub jumps: u32,
@@ -36,7 +37,7 @@ impl Stamp {
     pub const NONE: Self = Self { value: 0, read_at: None, jumps: 0 };
 }
 
-/// A message whose callback has started, and the truth about it.
+/// A message whose callback has started, with everything that the oracle needs to know about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     /// The start of the callback on the monotonic clock.
@@ -44,11 +45,12 @@ pub struct Received {
     /// Simulated time at the start of the callback.
     pub ros: i64,
     pub jumps: u32,
-    /// The monotonic time of the last jump.
+    /// The monotonic time of the last jump of simulated time.
     pub jumped_at: Option<i64>,
     pub taken: i64,
     pub header: Stamp,
-    /// [`Stamp::NONE`] if the middleware does not report it. The same applies to `received`.
+    /// The source timestamp, and in the next fields the received timestamp. Each is [`Stamp::NONE`] if the middleware
+    /// does not report the timestamp.
     pub source: Stamp,
     pub received: Stamp,
     /// The number of times that stamps had become doubtful or usable again when the message was taken.
@@ -56,9 +58,9 @@ pub struct Received {
     pub publisher: Gid,
     /// The number of earlier messages of the same publisher. `None` if the middleware does not number messages.
     pub number: Option<u64>,
-    /// In bytes.
+    /// The size in bytes.
     pub size: u32,
-    /// Whether messages before or after it may have been filtered.
+    /// Whether a content filter may have left out messages before or after this message.
     pub is_filtered: bool,
 }
 
@@ -67,10 +69,10 @@ pub struct Received {
 pub enum Expected {
     /// Exactly these samples.
     Samples(Vec<f64>),
-    /// At least this number of these samples. After a step, a subscription may doubt a valid stamp, but must not use an
-    /// invalid one.
+    /// Some of these samples, at least this number. After a clock step, the library may discard a valid stamp, but must
+    /// not use an invalid stamp.
     SomeOf(Vec<f64>, usize),
-    /// A count within a time in nanoseconds.
+    /// This count, in a window of this length in nanoseconds.
     Frequency { count: u64, length: i64 },
     /// At most one sample, whose value only the kernel knows.
     Kernel,
@@ -85,7 +87,8 @@ pub struct Window {
     /// System time minus monotonic time at the stop.
     pub offset: i64,
     pub step: Option<i64>,
-    /// Messages whose callbacks started in the window, measured or not. `None` if some may belong to another window.
+    /// The number of messages whose callbacks started in the window, measured or only counted. `None` if some may
+    /// belong to another window.
     pub count: Option<u64>,
     /// Messages counted but not measured.
     pub unrecorded: u64,
@@ -102,7 +105,7 @@ pub struct Window {
 
 impl Window {
     /// Returns a window of a subscription with the library's own figures, to check only the health after that window.
-    /// `lost`: the messages lost in the window.
+    /// `lost` is the number of messages lost in the window.
     pub fn as_reported(ours: &WindowStatistics, lost: Option<u64>) -> Self {
         let start = ours.window.start.as_nanoseconds();
         let single = |(metric, summary): &(Metric, Summary)| match metric {

@@ -16,7 +16,7 @@ pub enum Kind {
         is_async: bool,
     },
     Client,
-    /// With the timer's period in nanoseconds.
+    /// The number is the timer's period in nanoseconds.
     Timer(i64),
     ActionServer,
     ActionClient,
@@ -32,10 +32,10 @@ pub struct Other {
     samples: Vec<(i64, f64)>,
     /// The end of the last publication in earlier windows.
     carried: Option<i64>,
-    /// Whether a publication of this window was recorded after a later one.
+    /// Whether a publication of this window was recorded after a later publication.
     is_unordered: bool,
-    /// Whether the last publication of this window waited for the lock. Earlier ones may be missing until another
-    /// thread gets the lock.
+    /// Whether the last publication of this window was recorded while another thread held the lock. Then earlier
+    /// publications may still be missing.
     has_waited: bool,
     count: u64,
     /// The starts of callbacks or calls in this window.
@@ -60,7 +60,7 @@ impl Other {
         Self { kind, times: WindowTimes::new(offset, suspended), ..Self::default() }
     }
 
-    /// Enables or disables the source. `distributions`: whether windows have distributions from the next window on.
+    /// Enables or disables the source. `distributions` means that windows have distributions from the next window on.
     pub fn set(&mut self, enabled: bool, distributions: bool, now: i64, offset: i64, suspended: i64) {
         self.times.set_distributions(distributions);
         if std::mem::replace(&mut self.is_enabled, enabled) || !enabled {
@@ -86,7 +86,7 @@ impl Other {
         self.has_waited = self.is_enabled;
     }
 
-    /// A publication is recorded after a later one.
+    /// A publication is recorded after a later publication.
     pub fn record_unordered(&mut self, end: i64, milliseconds: f64) {
         self.record_waiting(end, milliseconds);
         self.is_unordered = true;
@@ -142,21 +142,21 @@ impl Other {
         self.dropped += u64::from(self.is_enabled);
     }
 
-    /// A timer is called. `call`: the lateness in nanoseconds and the number of skipped periods. `None` if unknown.
+    /// A timer is called. `call` is the lateness in nanoseconds and the number of skipped periods; `None` if unknown.
     pub fn call(&mut self, call: Option<(i64, u64)>) {
         if self.is_enabled {
             self.calls.push(call.map(|(lateness, skipped)| (milliseconds(lateness), skipped)));
         }
     }
 
-    /// A goal has an event, this number of nanoseconds after the event's start. A metric that counts ignores the time.
+    /// A goal has an event of this metric. `nanoseconds` is the duration that ends with the event. A metric that counts
+    /// ignores the duration.
     pub fn event(&mut self, metric: Metric, nanoseconds: i64) {
         if self.is_enabled {
             self.events.push((metric, milliseconds(nanoseconds)));
         }
     }
 
-    /// Returns what the oracle knows about the goals of a window.
     fn goals(&self, kind: SourceKind, now: i64) -> Vec<(Metric, Expected)> {
         let one = |value| Expected::Samples(vec![value]);
         let most = self.numbers.iter().copied().max().unwrap_or_default();
@@ -174,8 +174,8 @@ impl Other {
         kind.metrics().iter().map(|metric| (*metric, expected(*metric))).collect()
     }
 
-    /// Ends the window, and returns what the oracle knows about it. `others_wait`: other publications wait for the lock
-    /// while the window ends.
+    /// Ends the window, and returns what the oracle knows about it. `others_wait` means that other publications are
+    /// recorded while the window ends.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, others_wait: bool) -> Window {
         let window = self.times.end(now, offset, suspended);
         let samples = std::mem::take(&mut self.samples);
@@ -188,12 +188,13 @@ impl Other {
         let one = |value: u64| Expected::Samples(vec![value as f64]);
         let none = || Expected::Samples(vec![]);
         let delays = [Metric::SourceToReceive, Metric::ReceiveToCallback, Metric::SourceToCallback];
-        let delays = delays.map(|metric| (metric, none())); // there are no timestamps
+        let delays = delays.map(|metric| (metric, none())); // requests and responses have no timestamps here
         let metrics = match self.kind {
             Kind::Publisher(first_period) => {
                 let ends: Vec<i64> =
                     self.carried.into_iter().chain(samples.iter().map(|(end, _)| *end)).collect();
-                // The rule of docs/code.md.
+                // As docs/code.md says, a window has no periods if a publication was recorded out of order or may be
+                // missing.
                 let may_miss = std::mem::take(&mut self.has_waited) && others_wait;
                 let between = match std::mem::take(&mut self.is_unordered) || may_miss {
                     true => vec![],

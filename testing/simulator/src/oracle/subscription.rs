@@ -9,7 +9,7 @@ use super::{
     milliseconds, Expected, Received, Stamp, Totals, Window, WindowTimes,
 };
 
-/// By docs/reliability.md, simulated time is read at least this often, in nanoseconds.
+/// The longest time between two readings of simulated time, from docs/reliability.md, in nanoseconds.
 const READ_WITHIN: i64 = 100_000_000;
 
 #[derive(Clone, Debug, Default)]
@@ -20,17 +20,17 @@ pub struct Settings {
     pub is_simulated: bool,
 }
 
-/// Samples lost while a window ended. They may belong to this window or to the next one.
+/// The samples that were lost while a window ended. These samples may belong to this window or to the next window.
 pub struct LostAtEnd {
     pub has_samples: bool,
-    /// Messages that could only be counted.
+    /// The number of lost samples that are messages, which are only counted.
     pub messages: u64,
 }
 
 #[derive(Default)]
 pub struct Subscription {
     pub settings: Settings,
-    /// The number of times that the statistics were enabled or disabled. They are enabled if it is odd.
+    /// How often the statistics were enabled or disabled. They are enabled while this number is odd.
     switches: u32,
     pub times: WindowTimes,
     messages: Vec<Received>,
@@ -40,19 +40,19 @@ pub struct Subscription {
     /// The known losses at the end of the previous window.
     lost_before: Option<u64>,
     carried: Option<i64>,
-    /// Whether a message of this window was recorded after a later one.
+    /// Whether a message of this window was recorded after a later message.
     is_unordered: bool,
     /// The number of messages of this window that were counted but not measured.
     unrecorded: u64,
     /// Whether a sample of this window is missing.
     is_incomplete: bool,
-    /// Whether messages were only counted while the previous window ended.
+    /// Whether messages were only counted, and not measured, while the previous window ended.
     has_counted_at_start: bool,
     /// Whether a sample was missing in any window.
     pub has_missed: bool,
     /// How often stamps became doubtful or usable again, until now.
     pub steps: u32,
-    /// The value of `steps` when the last step was found.
+    /// The value of `steps` when the last step of the system clock was found.
     steps_at_last: u32,
     /// When the system clock was stepped last, on the monotonic clock.
     pub stepped_at: Option<i64>,
@@ -70,11 +70,11 @@ pub struct Subscription {
     last: Option<i64>,
     /// The monotonic times of the callbacks of the first and the last message since the statistics were enabled.
     enabled_span: Option<(i64, i64)>,
-    /// Whether messages after the last one of `enabled_span` were not measured.
+    /// Whether later messages than the last message of `enabled_span` were counted but not measured.
     has_later: bool,
     epochs_with_messages: u64,
     active_before: i64,
-    /// Whether an enabled period began or ended with unmeasured messages.
+    /// Whether an enabled period began or ended with messages that were counted but not measured.
     has_unknown_span: bool,
     pub losses: Losses,
 }
@@ -85,8 +85,8 @@ impl Subscription {
         Self { settings, times, lost_before: Some(0), ..Self::default() }
     }
 
-    /// Returns the number of the enabled period, to recognise messages taken in another enabled period. `None` while
-    /// disabled.
+    /// Returns the number of the present enabled period; `None` while disabled. A message that was taken in another
+    /// enabled period is not recorded.
     pub fn epoch(&self) -> Option<u32> {
         (self.switches % 2 == 1).then_some(self.switches)
     }
@@ -118,12 +118,13 @@ impl Subscription {
         self.switches += 1;
     }
 
-    /// Returns whether the last step or suspend was in this window. The library would not find a second one in it.
+    /// Returns whether `last`, the time of the last step or suspend, is in this window. A second one in the same window
+    /// must not be injected, because the library would not find it.
     pub fn has(&self, last: Option<i64>) -> bool {
         self.epoch().is_some() && last.is_some_and(|at| at >= self.times.start)
     }
 
-    /// The callback of a message starts. `epoch`: the enabled period in which the message was taken.
+    /// The callback of a message starts. `epoch` is the enabled period in which the message was taken.
     pub fn receive(&mut self, epoch: Option<u32>, message: Received) {
         if epoch.is_none() || epoch != self.epoch() {
             return;
@@ -180,7 +181,7 @@ impl Subscription {
         self.has_missed |= self.is_incomplete;
     }
 
-    /// Notes that messages which were only counted may be later than all measured ones.
+    /// Notes that messages which were only counted may be later than all measured messages.
     pub fn count_later(&mut self) {
         self.has_later = self.epoch().is_some();
     }
@@ -254,7 +255,8 @@ impl Subscription {
             totals: Some(self.totals()),
             ..window
         };
-        // By docs/reliability.md, stamps are doubtful until messages under way at the step have arrived.
+        // As docs/reliability.md says, stamps are doubtful until all messages that were under way at the step have
+        // arrived.
         let doubtful = self.doubtful_until.len();
         self.doubtful_until.retain(|until| now <= *until);
         let has_expired = self.doubtful_until.len() < doubtful;
@@ -283,7 +285,6 @@ impl Subscription {
             return Expected::Kernel;
         }
         if metric == Metric::PublicationSeqGap {
-            // A publisher replaced in this window may have lost messages that are not counted.
             let is_known =
                 self.losses.followed_are_known() && self.losses.evictions == self.evictions_at_start;
             let gaps = self.gaps.iter().map(|gap| gap.missing as f64);
@@ -293,7 +294,7 @@ impl Subscription {
             return Expected::Samples(vec![]);
         }
         let (is_simulated, is_stepped) = (self.settings.is_simulated, (start, is_stepped));
-        // The callbacks of a window are on the system clock of the window's start.
+        // Callbacks are converted into system time by the clock offset at the start of their window.
         let callback = |message: &Received| Stamp {
             value: message.callback + offset,
             read_at: Some(message.callback),
@@ -325,7 +326,7 @@ impl Subscription {
                 self.delays(|message| (message.source, callback(message)), false, is_stepped)
             }
             Metric::HeaderToCallback => self.delays(header_and_ros, is_simulated, is_stepped),
-            // By docs/statistics.md.
+            // As docs/statistics.md says, a window has no periods if its messages were recorded out of order.
             Metric::MessagePeriod if self.is_unordered => Expected::Samples(vec![]),
             Metric::MessagePeriod => {
                 let callbacks =
@@ -345,7 +346,6 @@ impl Subscription {
         }
     }
 
-    /// The times between two stamps of each message.
     fn delays(
         &self,
         stamps: impl Fn(&Received) -> (Stamp, Stamp),
@@ -357,12 +357,13 @@ impl Subscription {
         }
         let is_good =
             |stamp: Stamp| match (is_simulated, self.stepped_at.max(self.suspended_at), stamp.read_at) {
-                // A stamp that was read before the step is a time of the old clock.
+                // A stamp that was read before the last step or suspend is a time of the clock before it.
                 (false, Some(stepped_at), Some(read_at)) => read_at >= stepped_at,
                 _ => true,
             };
-        // By docs/reliability.md, a message is under way for up to 10 s. A message stamped or received outside of these
-        // 10 s around the jump is an old message on the present simulated time.
+        // As docs/reliability.md says, a message is under way for up to 10 s. So a message that was stamped more than
+        // 10 s before the jump, or received 10 s or more after it, was not under way at the jump: its stamp is only
+        // old.
         let is_old = |message: &Received, stamp: Stamp| match (message.jumped_at, stamp.read_at) {
             (Some(jumped), Some(read)) => {
                 let has_arrived =
@@ -377,8 +378,8 @@ impl Subscription {
             let is_known = from.value != 0 && to.value != 0 && is_same_time;
             (is_known && is_good(from) && is_good(to)).then(|| milliseconds(to.value - from.value))
         };
-        // A message taken before the last step or jump was found has no age. A message taken before stamps became
-        // usable again, or before simulated time was read again, may have an age.
+        // A message that was taken before the last step or jump was found has no age. A message that was taken later,
+        // but before stamps became usable again or simulated time was read again, may or may not have an age.
         let is_certain = |message: &Received| match is_simulated {
             true => message.jumped_at.is_none_or(|jumped| message.taken > jumped + READ_WITHIN),
             false => message.steps == self.steps,
@@ -388,8 +389,8 @@ impl Subscription {
             self.messages.iter().filter(|message| is_expected(message)).filter_map(sample).collect()
         };
         let (certain, samples) = (delays_of(&is_certain).len(), delays_of(&is_possible));
-        // A jump is found at the next reading. Until then, and until messages under way have arrived, valid stamps may
-        // be doubtful.
+        // A jump is found at the next reading of simulated time. Until then, and until all messages that were under way
+        // at the jump have arrived, valid stamps may be unused.
         let jumped = self.jumped_at.is_some_and(|at| start < at + 11_000_000_000);
         let is_doubtful = if is_simulated { jumped } else { !self.doubtful_until.is_empty() };
         if is_doubtful {

@@ -15,11 +15,12 @@ pub struct WindowTimes {
     pub offset: i64,
     suspended: i64,
     suspends: Vec<Suspend>,
-    /// Whether this window has distributions, and whether the next one has.
+    /// Whether this window has distributions, and whether the next window has distributions.
     distributions: (bool, bool),
 }
 
-/// A suspend that was found at the end of a window. Times are monotonic, so they exclude the suspended time.
+/// A suspend that was found at the end of a window. `from` and `to` are the start and the stop of this window; `time`
+/// is the suspended time, which the monotonic clock does not count.
 #[derive(Debug)]
 struct Suspend {
     from: i64,
@@ -27,7 +28,8 @@ struct Suspend {
     time: i64,
 }
 
-/// Bounds of a time. A suspend widens them: the true time may be later by the suspended time.
+/// The earliest and the latest possible value of a system time. They differ if the time may be before or after a
+/// suspend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     pub earliest: i64,
@@ -35,7 +37,7 @@ pub struct Bounds {
 }
 
 impl WindowTimes {
-    /// The largest difference that is not a step, by docs/reliability.md.
+    /// The largest change of the clock offset that is not a step, by docs/reliability.md, in nanoseconds.
     const TOLERANCE: i64 = 10_000;
 
     pub fn new(offset: i64, suspended: i64) -> Self {
@@ -84,8 +86,8 @@ impl WindowTimes {
         Some(step)
     }
 
-    /// Returns the system time at a monotonic time, computed from the present offset without later suspends. In the
-    /// window of a suspend, the time may be before or after the suspend.
+    /// Returns the system time at a monotonic time: with the present offset, minus the suspended times after it. If the
+    /// time is in a window with a suspend, it may be before or after the suspend.
     pub fn system(&self, monotonic: i64) -> Bounds {
         let before = |suspend: &&Suspend| monotonic < suspend.from;
         let perhaps_before = |suspend: &&Suspend| monotonic < suspend.to;

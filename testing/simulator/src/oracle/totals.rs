@@ -15,7 +15,7 @@ pub struct Totals {
     pub bytes: Option<u64>,
     pub first: Option<Bounds>,
     pub last: Option<Bounds>,
-    /// The time from the first message to the last one while the statistics were enabled, in nanoseconds.
+    /// The time from the first message to the last message while the statistics were enabled, in nanoseconds.
     pub active: i64,
     pub intervals: Option<u64>,
 }

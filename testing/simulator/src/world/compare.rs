@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl World {
-    /// Checks that the time since the last event is not too short.
+    /// Checks that the time since the last loss event is not shorter than `interval`.
     pub fn check_event_rate(&mut self) -> Result<(), String> {
         let Losses { interval, published_at, .. } = &mut self.losses;
         let before = published_at.replace(self.now);
@@ -21,8 +21,8 @@ impl World {
         ensure(!is_early, || format!("an event at {} ns, after one at {before:?}", self.now))
     }
 
-    /// Checks that the events do not report more than the losses. Returns for each topic the sum of the published
-    /// losses and the expected sum.
+    /// Checks that the loss events do not report more losses than possible. Returns for each topic the sum of the
+    /// losses in events, and the oracle's sum.
     pub fn check_events(&mut self) -> Result<Vec<(String, u64, u64)>, String> {
         for (topic, lost) in self.event_reader.take().into_iter().flat_map(|event| event.topics) {
             *self.losses.published.entry(topic).or_default() += lost;

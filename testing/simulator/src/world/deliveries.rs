@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The network's record of dropped and delivered messages. It checks losses independently of the oracle.
+//! The network's record of dropped and delivered messages. This record checks the losses independently of the oracle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ struct Messages {
     filtered: BTreeSet<u64>,
     delivered: BTreeSet<u64>,
     first: Option<u64>,
-    /// Whether the subscription had a content filter. If so, losses are known only for a part of the time.
+    /// Whether the subscription had a content filter. If so, only bounds of the losses are known.
     had_filter: bool,
     /// Whether a message came too late to be subtracted from the losses: see docs/losses.md.
     has_late: bool,
@@ -26,7 +26,7 @@ struct Messages {
 pub struct Deliveries(BTreeMap<Gid, Messages>);
 
 impl Deliveries {
-    /// A message that arrives this many messages late is too late.
+    /// A message that is this number of messages late is too late to be subtracted from the losses.
     const LATE: u64 = 64;
 
     pub fn drop_message(&mut self, publisher: Gid, index: u64) {
@@ -42,7 +42,7 @@ impl Deliveries {
     pub fn deliver(&mut self, publisher: Gid, index: u64, had_filter: bool) {
         let messages = self.0.entry(publisher).or_default();
         let latest = messages.delivered.last();
-        // Messages that were missing before a content filter was set stay lost.
+        // With a content filter, no late message is subtracted from the losses.
         let late = if had_filter { 1 } else { Self::LATE };
         messages.has_late |= latest.is_some_and(|latest| latest.saturating_sub(index) >= late);
         messages.had_filter = had_filter;
@@ -50,8 +50,8 @@ impl Deliveries {
         messages.delivered.insert(index);
     }
 
-    /// Checks that, from the first to the last delivered message, each sent message is received or lost. Returns
-    /// whether a comparison was possible.
+    /// Checks that the library counts each message from the first to the last delivered message as received or as lost.
+    /// Returns whether a comparison was possible.
     pub fn check(&self, ours: &PublisherTotals) -> Result<bool, String> {
         let (Some(messages), Some(lost)) = (self.0.get(&ours.gid), ours.lost) else { return Ok(false) };
         let (Some(first), Some(last)) = (messages.first, messages.delivered.last()) else { return Ok(false) };

@@ -67,13 +67,13 @@ impl World {
             return self.start_of_dropped(&taken);
         }
         self.tally.messages += 1;
-        // Another thread may record while this one is delayed under the lock.
+        // Other threads may record messages while this thread is delayed and holds the lock.
         let is_delayed = taken.taken.is_some() && self.happens(Fault::DelayedMessage, 300);
         let waiting = if is_delayed { self.waiting(id)? } else { vec![] };
         let steps: Vec<_> = waiting.iter().flat_map(Waiting::steps).collect();
         let clocks = Arc::clone(&self.clocks);
-        // This thread reads the clock before or after the other threads. If it reads after them, their messages are
-        // recorded after a later message.
+        // This thread reads the clock before or after the other threads record. If it reads the clock after them, their
+        // earlier messages are recorded after its later message.
         let last = steps.last().map_or(0, |(time, _)| *time);
         let reads_at =
             started + if self.plan.has(Fault::Unordered) && self.random.bool() { last + 1_000 } else { 0 };
@@ -93,10 +93,10 @@ impl World {
             self.tally.inject_times(Fault::Unordered, u64::from(is_overtaken));
         }
         let started = reads_at;
-        clocks.set_monotonic(clocks.monotonic().max(started + 1)); // no two callbacks start at the same time
+        clocks.set_monotonic(clocks.monotonic().max(started + 1)); // so that no two callbacks start at the same time
         self.pass();
         if self.happens(Fault::Panic, 50) {
-            return Ok(()); // the callback's end is never recorded
+            return Ok(()); // after a panic, the end of the callback is never recorded
         }
         if self.happens(Fault::DropInCallback, 2000) {
             match self.random.bool() {
@@ -110,7 +110,7 @@ impl World {
         Ok(())
     }
 
-    /// The callback of a dropped subscription starts: nothing is recorded.
+    /// Starts the callback of a dropped subscription, and checks that nothing is recorded.
     fn start_of_dropped(&self, taken: &Taken) -> Result<(), String> {
         let before = taken.recorder.totals();
         if let Some(message) = &taken.taken {
@@ -128,7 +128,6 @@ impl World {
         }
     }
 
-    /// Passes a message to the oracle, at the start of its callback.
     fn receive(&mut self, taken: &Taken, callback: i64) {
         let Taken { message, .. } = taken;
         self.note(|| {
@@ -219,7 +218,7 @@ impl World {
         }
         let last = waiting.last().map_or(0, |last| last.ends.unwrap_or(last.starts));
         let stop = self.random.i64(0..=last);
-        let end = last + 5_000; // so long that a reading of the system clock during the delay is too imprecise
+        let end = last + 5_000; // this delay makes a reading of the system clock too imprecise, so it is repeated
         let steps = waiting.iter().flat_map(Waiting::steps);
         let (before, after) = steps.partition(|(time, _)| *time < stop);
         let at = self.random.u32(1..3);

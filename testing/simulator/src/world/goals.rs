@@ -16,7 +16,7 @@ pub struct Goals<const IS_SERVER: bool> {
     under_way: Vec<Goal<IS_SERVER>>,
 }
 
-/// A goal that is measured, and the truth about it.
+/// A goal that is measured, with what the oracle knows about it.
 struct Goal<const IS_SERVER: bool> {
     goal: ActiveGoal<IS_SERVER>,
     began: i64,
@@ -31,7 +31,8 @@ impl<const IS_SERVER: bool> Goals<IS_SERVER> {
         Self { recorder, under_way: vec![] }
     }
 
-    /// A goal begins, advances or ends. Returns whether the library agrees with the oracle.
+    /// Makes a goal begin, advance or end. Returns whether the library agrees with the oracle on which goals are
+    /// measured.
     pub fn run(&mut self, oracle: &mut oracle::Other, random: &mut Rng, now: i64) -> bool {
         let step = random.u32(..8);
         if step < 2 {
@@ -120,7 +121,7 @@ impl<const IS_SERVER: bool> Goal<IS_SERVER> {
             Some(Outcome::Canceled) => (Metric::CanceledGoals, Some(Metric::GoalCanceled)),
             Some(Outcome::Aborted) => (Metric::AbortedGoals, Some(Metric::GoalAborted)),
             Some(Outcome::Rejected) => (Metric::RejectedGoals, None),
-            // The client has dropped the goal.
+            // The goal was dropped, not ended. The outcome depends on who dropped the goal.
             _ if !IS_SERVER => (Metric::DroppedGoals, None),
             _ if self.is_accepted => (Metric::AbortedGoals, Some(Metric::GoalAborted)),
             _ => (Metric::RejectedGoals, None),
@@ -134,7 +135,7 @@ impl<const IS_SERVER: bool> Goal<IS_SERVER> {
             oracle.event(Metric::CancelDelay, now - requested);
         }
         oracle.end(self.began);
-        // A second end changes nothing.
+        // A goal that has ended must not be counted again.
         self.goal.leave(|| now);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The faults that happen to the whole world.
+//! Injects the faults that happen to the whole world.
 
 use std::sync::atomic::Ordering;
 
@@ -16,12 +16,13 @@ use crate::{
 impl World {
     pub fn inject(&mut self) -> Result<(), String> {
         let mut fault = Fault::WORLD_FAULTS[self.random.usize(..Fault::WORLD_FAULTS.len())];
-        // So the first windows after silence meet a window with an unknown number of messages.
+        // A delayed end soon after a cut of the network: one of the first windows after silence gets an unknown number
+        // of messages.
         let after_cut = self.now - self.cut_until;
         if (0..3 * self.period).contains(&after_cut) && self.cut_until > 0 && self.random.bool() {
             fault = Fault::DelayedEnd;
         }
-        // So several jumps can happen in one pause of simulated time.
+        // A jump soon after another jump: several jumps can happen in one pause of simulated time.
         let is_soon = self.jumped.is_some_and(|jumped| self.now - jumped < 10 * S);
         if self.ros_rate == 0 && is_soon && self.random.bool() {
             fault = Fault::SmallJump;
@@ -31,7 +32,7 @@ impl World {
         }
         self.note_fault(fault);
         if fault != Fault::StoppedReader {
-            self.tally.inject(fault); // that fault is counted by its effects
+            self.tally.inject(fault); // a stopped reader is counted by the publications that it refuses
         }
         Ok(())
     }
@@ -41,8 +42,8 @@ impl World {
         let now = self.now;
         match fault {
             Fault::Step => {
-                // By docs/reliability.md, two steps in a window look like one. A step as small as an imprecise reading
-                // cannot be found either.
+                // As docs/reliability.md says, the library sees two steps in a window as one step. Steps below 5 ms are
+                // not injected, because an imprecise reading hides small steps.
                 if self.oracles().any(|oracle| oracle.has(oracle.stepped_at)) {
                     return Ok(false);
                 }
@@ -67,15 +68,15 @@ impl World {
                 return Ok(self.jump(if back { -size } else { size }));
             }
             Fault::SmallJump => {
-                // By docs/reliability.md, two jumps cannot be found: back by less than the time since the last
-                // reading, and forward by less than 5 s.
+                // As docs/reliability.md says, the library cannot find two kinds of jumps: back by less than the time
+                // since the last reading, and forward by less than 5 s. So these are not injected.
                 let largest = [300 * MS, 3 * S, 40 * S][self.random.usize(..3)];
                 let back = self.random.i64(110 * MS..largest);
                 let by = if self.random.bool() { -back } else { self.random.i64(5_500 * MS..30 * S) };
                 if self.clocks.ros() <= back || !self.jump(by) {
                     return Ok(false);
                 }
-                // Like a player of a bag that seeks and then waits.
+                // The time is paused after the jump, as by a player of a bag that seeks and then waits.
                 if self.plan.has(Fault::Pause) && self.random.bool() {
                     self.ros_rate = 0;
                 }
@@ -115,9 +116,10 @@ impl World {
                 let Some(id) = self.any_subscription() else { return Ok(false) };
                 let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(false) };
                 match subscription.filtered_until {
-                    // Messages taken before the filter was set must be recorded before the next change.
+                    // The filter is removed only when all messages that were taken before it was set are recorded.
                     i64::MAX if !is_idle || subscription.delayed.is_some() => return Ok(false),
-                    // 10 s is longer than any message is under way.
+                    // The filter is removed now. No message is under way for more than 10 s, so later messages are not
+                    // filtered.
                     i64::MAX => subscription.filtered_until = self.now + 10 * S,
                     _ => subscription.filtered_until = i64::MAX,
                 }
@@ -136,15 +138,14 @@ impl World {
         Ok(true)
     }
 
-    /// Returns the oracles of the subscriptions.
     fn oracles(&mut self) -> impl Iterator<Item = &mut oracle::Subscription> {
         self.subscriptions.values_mut().map(|subscription| &mut subscription.oracle)
     }
 
-    /// Simulated time jumps. Returns whether there is simulated time.
+    /// Makes simulated time jump. Returns false if this is impossible.
     fn jump(&mut self, by: i64) -> bool {
         let Some(time) = self.simulated.clone() else { return false };
-        // By docs/reliability.md, this may be a faster simulation.
+        // As docs/reliability.md says, two jumps forward in a row look like a simulation that became faster.
         let is_soon = self.jumped.is_some_and(|jumped| self.now - jumped < 400 * MS);
         if is_soon && (0..101 * S).contains(&by) {
             return false;
@@ -154,7 +155,7 @@ impl World {
         self.jumped = Some(self.now);
         let now = self.now;
         self.oracles().for_each(|oracle| oracle.jumped_at = Some(now));
-        // Otherwise the next message or reading finds the jump.
+        // The library finds the jump now, or at the next message or reading.
         if self.random.bool() {
             time.refresh(self.now);
         }

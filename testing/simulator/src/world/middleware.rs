@@ -9,7 +9,7 @@ use topic_statistics_core::record::transport::{
 
 use crate::{faults::Fault, oracle::Stamp, plan::Plan};
 
-/// A middleware, as the table in docs/late.md describes its rmw implementation.
+/// What a middleware reports with a message, by the table in docs/late.md.
 #[derive(Clone, Copy)]
 pub struct Middleware {
     pub transport: &'static Transport,
@@ -17,7 +17,7 @@ pub struct Middleware {
     pub has_reception: bool,
     /// Whether the middleware reports when a message was published.
     pub has_source: bool,
-    /// The fault that this middleware stands for.
+    /// The fault of the plan that leads to this middleware; `None` for a middleware that reports everything.
     pub fault: Option<Fault>,
 }
 
@@ -56,7 +56,8 @@ impl Middleware {
         }
     }
 
-    /// Returns the middleware's report with a message. `is_filtered`: neighbouring messages may have been filtered.
+    /// Returns the middleware's report with a message. `is_filtered` means that a content filter may have left out
+    /// neighbouring messages.
     pub fn info(&self, message: &Message, received: Stamp, is_filtered: bool) -> Reported {
         let delivery = Delivery {
             transport: self.transport,
@@ -108,14 +109,14 @@ impl Message {
 pub struct Publisher {
     pub topic: usize,
     pub gid: Gid,
-    /// The sequence number of the first message, and the number of messages sent.
+    /// The sequence number of the first message, and (in the next field) the number of messages sent.
     pub first: u64,
     pub sent: u64,
     /// The clock of the publisher's host minus this host's clock, and the drift of the difference in nanoseconds per
     /// second. `None` if the publisher is on this host.
     pub remote: Option<(i64, i64)>,
     pub is_stamped: bool,
-    /// The stamp of all messages while the driver is stuck.
+    /// The stamp of all messages while the driver is stuck; `None` while the driver is not stuck.
     pub stuck: Option<Stamp>,
     pub interval: i64,
 }

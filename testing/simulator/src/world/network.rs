@@ -109,8 +109,8 @@ impl World {
             delay += self.random.i64(50 * MS..400 * MS);
         }
         if self.happens(Fault::Reorder, 20) {
-            // The delay stays below 10 s, the longest time that a message may be under way at a step by
-            // docs/reliability.md.
+            // The delay stays below 10 s, the longest time that docs/reliability.md allows for a message that is under
+            // way at a step.
             delay += self.random.i64(0..(5 * self.period / self.plan.rate).min(8 * S));
         } else if !self.plan.has(Fault::Delay) && !self.plan.has(Fault::Reorder) {
             delay = 100_000; // the same delay for all messages keeps them in order

@@ -35,12 +35,12 @@ impl World {
     pub fn subscribe(&mut self, topic: usize) {
         let mut metrics = vec![Metric::MessageAge, Metric::MessagePeriod];
         let optional = Metric::OF_SUBSCRIPTIONS[2..].iter().copied();
-        let thirds = self.random.u32(..4); // the number of thirds of the metrics that are measured
+        let thirds = self.random.u32(..4); // how many thirds of the optional metrics are measured, on average
         metrics.extend(
             optional.filter(|metric| *metric != Metric::ClockOffset && self.random.u32(..3) < thirds),
         );
         if self.random.u32(..8) == 0 {
-            metrics.push(Metric::ClockOffset); // rarely: it needs a system call for each window
+            metrics.push(Metric::ClockOffset); // added rarely, because each window then needs a system call
         }
         metrics.sort();
         let settings = Settings {
@@ -53,7 +53,7 @@ impl World {
             .metrics(&metrics)
             .age_source(settings.age_source)
             .first_period(settings.first_period);
-        // Some subscriptions share a name.
+        // Subscriptions of the same topic have the same name.
         let (topic_name, name) = (topic_name(topic), format!("/node:{}", topic_name(topic)));
         let recorder = Recorder::new(&topic_name, options, self.simulated.clone(), &*self.clocks);
         let recorder = Arc::new(recorder);
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// The creation of a subscription returns. It fails if the subscription was dropped before.
+    /// Completes a subscription, unless the subscription was dropped during its creation.
     pub fn complete(&mut self, id: u64) {
         let Some(source) = self.subscriptions.get(&id).map(|subscription| Arc::clone(&subscription.source))
         else {
@@ -122,7 +122,8 @@ impl World {
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
         if let Some(wanted) = subscription.wanted.take() {
             self.schedule.expect(&source, wanted.expectations());
-            // By docs/health.md, no first message is expected on a topic that had messages.
+            // As docs/health.md says, a judge does not wait for a first message if the subscription had messages
+            // before.
             let had_messages = subscription.oracle.totals().received > 0;
             subscription.health = Some(Judgement::new(wanted, had_messages));
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Readers of the node's topics, the messages they must read, and the list of ended sources.
+//! Readers of the node's topics, the messages that they must receive, and the list of ended sources.
 
 use std::sync::{
     atomic::{AtomicBool, Ordering},
@@ -39,17 +39,16 @@ pub enum Figures {
     Distribution(Box<Distribution>),
 }
 
-/// A reader of these two topics: the messages read, and whether the reader has stopped.
+/// A reader of both topics. Publications fail while the reader is stopped.
 #[derive(Default)]
 pub struct Reader {
     messages: Mutex<Vec<Published>>,
     pub is_stopped: AtomicBool,
-    /// Whether only the next publication fails.
+    /// Whether the next publication fails, but not its repetition.
     pub fails_once: AtomicBool,
-    /// Whether the next publication repeats a refused one.
+    /// Whether the last publication failed, so that the next publication must repeat it.
     is_repeated: AtomicBool,
-    /// Whether a repeated publication of the batch was refused again. Then no other publication of the batch is
-    /// repeated.
+    /// Whether a repeated publication of the batch failed again. Then no other publication of the batch is repeated.
     has_refused_twice: AtomicBool,
 }
 
@@ -78,7 +77,7 @@ impl PublishWindows for Reader {
 }
 
 impl Reader {
-    /// Begins a batch. `fails_once`: one of its publications fails, and succeeds when repeated.
+    /// Begins a batch. If `fails_once` is true, the first publication fails, and its repetition succeeds.
     pub fn begin_batch(&self, fails_once: bool) {
         self.fails_once.store(fails_once, Ordering::Relaxed);
         self.has_refused_twice.store(false, Ordering::Relaxed);
@@ -87,7 +86,7 @@ impl Reader {
     fn read(&self, message: Published) -> Result<(), PublishError> {
         let is_repeated = self.is_repeated.swap(false, Ordering::Relaxed);
         let is_stopped = self.is_stopped.load(Ordering::Relaxed);
-        // By docs/reliability.md, a failed publication is repeated once. After a repetition has failed, no other
+        // As docs/reliability.md says, a failed publication is repeated once. After a repetition has failed, no other
         // publication of the batch is repeated.
         let may_repeat = !is_repeated && !self.has_refused_twice.load(Ordering::Relaxed);
         if may_repeat && (self.fails_once.swap(false, Ordering::Relaxed) || is_stopped) {

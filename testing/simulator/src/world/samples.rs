@@ -18,7 +18,7 @@ pub struct Taken {
     pub recorder: Arc<Recorder>,
     /// `None` if the statistics were disabled when the message was taken.
     pub taken: Option<ReceivedMessage>,
-    /// The oracle's epoch when the message was taken.
+    /// The number of the enabled period (the oracle's epoch) in which the message was taken.
     pub epoch: Option<u32>,
     /// How often stamps had become doubtful or usable again when the message was taken.
     pub steps: u32,
@@ -40,7 +40,7 @@ pub struct Running {
 pub struct Waiting {
     pub taken: Taken,
     pub starts: i64,
-    /// `None` if the callback's end is never recorded.
+    /// The time at which the callback ends; `None` if the end is never recorded.
     pub ends: Option<i64>,
     pub has_ended: Arc<Mutex<bool>>,
 }
@@ -67,9 +67,9 @@ impl Waiting {
     }
 }
 
-/// A sample that waits for the lock, as the oracle sees it.
+/// A sample that is recorded while another thread holds the lock, for the oracle.
 pub struct WaitingSample<'a> {
-    /// On the monotonic clock.
+    /// The time of the sample on the monotonic clock.
     pub time: i64,
     pub taken: &'a Taken,
     /// The duration of the callback in milliseconds. `None` for the start of a callback.
@@ -99,7 +99,7 @@ impl WaitingSample<'_> {
         samples
     }
 
-    /// Returns whether the sample is a message of that epoch that can only be counted.
+    /// Returns whether the sample is a lost message of the enabled period `epoch`, which is only counted.
     pub fn is_lost_message_of(&self, epoch: Option<u32>) -> bool {
         self.is_lost && self.duration.is_none() && self.taken.epoch == epoch
     }

@@ -53,12 +53,12 @@ impl World {
         Watched { source, state, oracle, delayable, delayed: None, _handle }
     }
 
-    /// The node publishes, starts a stopwatch, and counts.
+    /// Publishes a message, starts a stopwatch, and counts events.
     pub fn run_scopes(&mut self) -> Result<(), String> {
         let takes = self.random.i64(1_000..2 * MS);
         let is_failing = self.plan.has(Fault::FailedPublication) && self.random.u32(..10) == 0;
         let counts = self.random.u64(..5);
-        // A publishing thread is preempted under the lock. During this time, another thread publishes.
+        // A publishing thread is preempted while it holds the lock. During this time, another thread publishes.
         let is_preempted =
             !is_failing && self.plan.has(Fault::UnorderedPublication) && self.random.u32(..20) == 0;
         let (started, mut timed, mut failed, mut differs) = (self.now, None, 0, false);
@@ -98,7 +98,8 @@ impl World {
                         scope.watched.oracle.record_unordered(started + takes, 0.0);
                     }
                 }
-                // The guard of the library's stopwatch does the same when it is dropped.
+                // The duration is recorded later by `end_stopwatch`, as the library's stopwatch does when its guard is
+                // dropped.
                 Measured::Stopwatch(stopwatch) => {
                     differs |= stopwatch.is_enabled() != scope.watched.oracle.is_enabled;
                     timed = scope.watched.oracle.is_enabled.then_some((index, started));
@@ -123,7 +124,7 @@ impl World {
         Ok(())
     }
 
-    /// A duration ends, possibly in a later window or after the statistics were enabled or disabled.
+    /// Ends a duration of a stopwatch, possibly in a later window, or after the statistics were enabled or disabled.
     pub fn end_stopwatch(&mut self, source: &Arc<Source>, started: i64) {
         let Some(scope) = self.scopes.iter_mut().find(|scope| Arc::ptr_eq(&scope.watched.source, source))
         else {

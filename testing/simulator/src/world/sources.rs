@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The sources of the node with their oracles, and what is kept of ended sources.
+//! The sources of the node with their oracles, and the totals of ended sources.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ pub struct Subscription {
     pub name: String,
     pub state: StatisticsState,
     pub period: Option<i64>,
-    /// `None` for the node's setting.
+    /// Whether there are distributions; `None` means the node's setting.
     pub distributions: Option<bool>,
     pub recorder: Arc<Recorder>,
     pub delayable: Arc<Delayable>,
@@ -42,7 +42,8 @@ pub struct Subscription {
     /// The number of resets of the health that the schedule has not reported yet.
     pub forgotten: u32,
     pub deliveries: Deliveries,
-    /// Messages taken before this time may be filtered. [`i64::MAX`] while there is a content filter.
+    /// A message that is taken before this time may have filtered messages before or after it. [`i64::MAX`] while there
+    /// is a content filter.
     pub filtered_until: i64,
     pub source: Arc<Source>,
     /// Whether a message was taken while the statistics were enabled.
@@ -51,7 +52,8 @@ pub struct Subscription {
     pub warned: BTreeSet<&'static str>,
     /// `None` while the subscription is being created.
     pub handle: Option<SourceHandle>,
-    /// The number of subscriptions that were created when this one was created, including this one.
+    /// The number of subscriptions that were complete when this subscription was completed, including this
+    /// subscription.
     pub created: u64,
 }
 
@@ -92,7 +94,7 @@ pub struct Scope {
     pub measured: MeasuredScope,
 }
 
-/// The samples while the next end of a window is delayed. Times count from the start of the delay.
+/// The times of the samples that are recorded while the next end of a window is delayed, from the start of the delay.
 pub struct DelayedScopeEnd {
     pub stop: i64,
     pub times: Vec<i64>,
@@ -108,11 +110,11 @@ impl Watched {
             return oracle.end_window(entered, offset, suspended, false);
         };
         if oracle.kind == Kind::Counter {
-            oracle.add(times.len() as u64); // these are counted in this window
+            oracle.add(times.len() as u64); // all events during the delay are counted in this window
             return oracle.end_window(entered + stop, offset, suspended, true);
         }
         let window = oracle.end_window(entered + stop, offset, suspended, true);
-        // By docs/reliability.md, a duration that ends during the end of a window belongs to the next one.
+        // As docs/reliability.md says, a duration that ends while a window is being ended belongs to the next window.
         for time in times {
             match oracle.kind {
                 Kind::Publisher(_) => oracle.record_waiting(entered + time, 0.0),
@@ -152,17 +154,18 @@ pub struct Timer {
     pub period: i64,
     pub last: i64,
     pub next: i64,
-    /// Whether the library has seen every call of the timer since the last call that was due.
+    /// Whether the library has seen the previous call of the timer, so that it knows when the next call is due.
     pub is_followed: bool,
 }
 
 /// Losses published as events, and the oracle's losses of dropped subscriptions.
 pub struct Losses {
-    /// The shortest time between two events, and the time of the last one.
+    /// The shortest time between two events, and (in the next field) the time of the last event.
     pub interval: i64,
     pub published_at: Option<i64>,
     pub published: BTreeMap<String, u64>,
-    /// By topic: the known losses, and an upper bound of the losses published as events.
+    /// For each topic, the losses of dropped subscriptions: the known losses, and an upper bound of the losses in
+    /// events.
     pub ended: BTreeMap<String, (u64, u64)>,
 }
 
@@ -179,7 +182,8 @@ impl Losses {
     pub fn add(sums: &mut BTreeMap<String, (u64, u64)>, topic: usize, oracle: &oracle::Subscription) {
         let (known, most) = sums.entry(topic_name(topic)).or_default();
         *known += oracle.lost().unwrap_or(0);
-        // A late message may have been published as lost before, and losses may have become unknown since.
+        // This is only a bound: a late message may have been published as lost before, and losses may have become
+        // unknown.
         *most += oracle.losses.most();
     }
 }

@@ -42,7 +42,7 @@ pub enum Event {
     End(Running),
     /// The creation of a subscription returns.
     Created(u64),
-    /// The node publishes, times and counts.
+    /// The node publishes a message, starts a stopwatch, and counts events.
     Scopes,
     /// The service, client, timer and actions of the node are used.
     Waiting,
@@ -65,18 +65,19 @@ pub struct World {
     pub(super) now: i64,
     pub(super) clocks: Arc<HostClocks>,
     pub(super) simulated: Option<Arc<SimulatedTime>>,
-    /// How often in a row the statistics' thread woke although it had nothing to do.
+    /// How often in a row the thread that ends windows woke although it had nothing to do.
     pub(super) idle_wakes: u32,
-    /// The number of jumps of simulated time, the time of the last jump (`jumped`), and the speed (`ros_rate`, 0 while
-    /// paused).
+    /// The number of jumps of simulated time, the time of the last jump (`jumped`), and the rate of simulated time
+    /// (`ros_rate`, 0 while paused).
     pub(super) jumps: u32,
     pub(super) jumped: Option<i64>,
     pub(super) ros_rate: i64,
     pub(super) events: BTreeMap<(i64, u64), Event>,
     pub(super) next_event: u64,
-    /// The number of the valid wake-up of the statistics' thread: earlier wake-ups in the queue are ignored.
+    /// The number of the latest wake-up of the thread that ends windows. Wake-ups with other numbers in the queue are
+    /// ignored.
     pub(super) wake: u64,
-    /// The time until which the statistics' thread cannot run.
+    /// The time until which the thread that ends windows cannot run.
     pub(super) blocked_until: i64,
     pub(super) schedule: Schedule,
     pub(super) enabled: bool,
@@ -99,7 +100,7 @@ pub struct World {
     pub(super) refused: u64,
     pub(super) losses: Losses,
     pub(super) ended: Vec<Ended>,
-    /// The merged distributions of all windows, by subscription name.
+    /// The merged distributions of all windows, by the source name of the subscription.
     pub(super) distributed: MergedDistributions,
     pub(super) warnings: Warnings,
     pub(super) changed: Vec<Changed>,
@@ -184,7 +185,8 @@ impl World {
         self.instant((self.now - delay).max(1000 * S))
     }
 
-    /// Returns whether a fault of the plan happens now, which it does once in `one_in` times, and counts it.
+    /// Returns whether a fault happens now, and counts it. A fault of the plan happens once in `one_in` calls on
+    /// average.
     pub fn happens(&mut self, fault: Fault, one_in: u32) -> bool {
         let happens = self.plan.has(fault) && self.random.u32(..one_in) == 0;
         self.tally.inject_times(fault, u64::from(happens));
@@ -208,7 +210,7 @@ impl World {
         self.clocks.set_monotonic(now);
     }
 
-    /// Sets the present time to the time of the monotonic clock, which events have advanced.
+    /// Sets `now` to the time of the monotonic clock, which the present event has advanced.
     pub fn pass(&mut self) {
         self.set_now(self.clocks.monotonic());
     }
@@ -259,8 +261,8 @@ impl World {
         self.after(self.period / 5, Event::Waiting);
     }
 
-    /// Runs the world to its end. Returns the counts, and the first difference from the oracle, with the last events
-    /// if `has_history`.
+    /// Runs the world to its end. Returns the counts, and the first difference from the oracle, with the last events if
+    /// `has_history` is true.
     pub fn run(mut self, has_history: bool) -> (Tally, Result<(), String>) {
         self.history = has_history.then(History::default);
         let lived = self.live();
@@ -280,7 +282,7 @@ impl World {
         let end = self.now + self.plan.windows as i64 * self.period;
         while self.windows < self.plan.windows && self.now < end {
             let Some(((time, _), event)) = self.events.pop_first() else { break };
-            // An event is late if an earlier event took longer than the time between the two.
+            // An event is late if an earlier event lasted beyond the time of this event.
             self.set_now(time.max(self.now));
             self.happen(event)?;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The statistics' thread: it carries out the schedule's actions. Everything that leaves the node is compared.
+//! Simulates the thread that ends and publishes windows: carries out the schedule's actions, and compares everything
+//! that leaves the node with the oracle.
 
 use std::sync::{atomic::Ordering, Arc};
 
@@ -83,7 +84,7 @@ impl World {
         }
     }
 
-    /// Returns whether the reader is so slow that the thread waits for it.
+    /// Returns whether the reader is now so slow that publishing blocks the thread.
     fn is_blocked(&mut self) -> bool {
         if !self.happens(Fault::SlowReader, 10) {
             return false;
@@ -110,7 +111,7 @@ impl World {
                 add_distributions(&mut self.distributed, &source.name, of_window);
             }
             for (metric, _) in &statistics.metrics {
-                // The clock offset belongs to the host and is published once.
+                // The clock offset is of the host, so it is published only once for all sources with the same period.
                 if *metric == Metric::ClockOffset {
                     if with_clock_offset.contains(&period) {
                         continue;
@@ -138,7 +139,6 @@ impl World {
         self.warnings.check()
     }
 
-    /// Compares a window. Returns the period of its source.
     fn check_window(&mut self, source: &Arc<Source>, ours: &WindowStatistics) -> Result<i64, String> {
         let (offset, suspended) = (self.clocks.offset(), self.clocks.suspended());
         let watched = self.watched().find(|watched| Arc::ptr_eq(&watched.source, source));
@@ -164,7 +164,7 @@ impl World {
         let delayed = if is_waiting { None } else { subscription.delayed.take() };
         let stop = entered + delayed.as_ref().map_or(0, |end| end.stop);
         let samples = delayed.iter().flat_map(|end| WaitingSample::list(&end.waiting, entered));
-        // A lost sample may belong to either window.
+        // The oracle gets lost samples in this window, although each of them may belong to the next window.
         let (this_window, next_window): (Vec<_>, Vec<_>) =
             samples.partition(|sample| sample.is_lost || sample.time < stop);
         this_window.iter().for_each(|sample| self.pass_waiting(sample));
@@ -204,8 +204,7 @@ impl World {
         check::window(ours, expected, period, &mut self.tally)
     }
 
-    /// Takes the new health of sources. A health without a window means that it was reset because the statistics were
-    /// disabled.
+    /// Takes the new health of sources. A health without a window was reset, because the statistics were disabled.
     fn take_health(&mut self, changed: Vec<Changed>) -> Result<(), String> {
         let (judged, forgotten): (Vec<_>, Vec<_>) =
             changed.into_iter().partition(|change| change.health.window.is_some());
@@ -247,7 +246,6 @@ impl World {
         Ok(())
     }
 
-    /// Expects the warnings of a subscription whose window has ended.
     fn expect_warnings(&mut self, id: u64) {
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return };
         let oracle = &subscription.oracle;
@@ -266,7 +264,6 @@ impl World {
         }
     }
 
-    /// Compares published messages with the expected ones, in order.
     fn check_messages(&mut self, count: usize) -> Result<(), String> {
         let messages = self.reader.take();
         if self.reader.is_stopped.load(Ordering::Relaxed) {
@@ -274,7 +271,7 @@ impl World {
             self.refused += messages.len() as u64;
         }
         ensure(count <= self.due.len(), || format!("{count} messages, {} were expected", self.due.len()))?;
-        // Sources with a dropped handle publish nothing.
+        // Messages of sources whose handle was dropped are not published.
         let due: Vec<Due> = self.due.drain(..count).filter(|due| !due.source.is_retired()).collect();
         equal("number of published messages", messages.len(), due.len())?;
         messages.iter().zip(&due).try_for_each(|(message, due)| check_message(message, due))

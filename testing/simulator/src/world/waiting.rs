@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// Uses the service, client, timer and goals.
+    /// Lets the service, client, timer, action server and action client do one random action each.
     pub fn run_waiting(&mut self) -> Result<(), String> {
         let (now, random) = (self.now, &mut self.random);
         let clock = || now;
@@ -105,8 +105,7 @@ impl World {
                     }
                     _ if requests.is_empty() => {}
                     _ => {
-                        // Requests end in any order. A request that is dropped before its callback starts has no
-                        // response.
+                        // Requests end in random order, some without a response.
                         let UnderWay { request, taken, started } =
                             requests.remove(random.usize(..requests.len()));
                         let Some(mut request) = request else { continue };
@@ -166,7 +165,7 @@ impl World {
                 Measured::ActionClient(goals) => differs |= !goals.run(oracle, random, now),
                 Measured::Timer(timer) if now >= timer.next => {
                     let (due, since_last) = (timer.next, now - timer.last);
-                    // The first scheduled time that is not in the past.
+                    // As in rcl, the next call is due at the first scheduled time that is not in the past.
                     timer.next = (1..)
                         .map(|periods| due + periods * timer.period)
                         .find(|next| *next >= now)

@@ -18,7 +18,7 @@ pub struct Warnings {
 }
 
 impl Warnings {
-    /// The text by which each kind of warning is recognised.
+    /// For each kind of warning, a part of its text.
     const KINDS: [(&'static str, &'static str); 5] = [
         ("step", "The system clock was stepped by"),
         ("reception", "does not report when a message was received"),
@@ -31,7 +31,8 @@ impl Warnings {
         *self.expected.entry(kind).or_default() += 1;
     }
 
-    /// Expects the warning of a step to this offset of the system clock, unless it was already expected.
+    /// Expects the warning about a step of the system clock to the offset `offset`, unless this warning was already
+    /// expected for another source.
     pub fn expect_step(&mut self, offset: i64) {
         // Each source reads the offset itself, so readings differ slightly.
         if self.offset.replace(offset).is_none_or(|before| offset.abs_diff(before) > 50_000) {

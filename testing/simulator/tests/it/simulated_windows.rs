@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Simulates a few thousand windows from fixed seeds within seconds: a fast test of the library, for cargo-mutants, and
-//! of the simulator's repeatability.
+//! Simulates a few thousand windows from fixed seeds within seconds. This is a fast test of the library (for
+//! cargo-mutants), and tests that equal seeds give equal results.
 
 use std::process::Command;
 

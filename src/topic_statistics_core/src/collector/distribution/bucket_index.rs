@@ -65,7 +65,8 @@ pub(super) fn boundary(index: f64, scale: i32) -> f64 {
 /// Returns the largest sample that is below a bucket: `base^index`, rounded down.
 pub(super) fn largest_below(index: i32, scale: i32) -> f64 {
     let is_below = |bits: u64| index_of(f64::from_bits(bits), scale) < index;
-    // The result of `exp2` is wrong by a few bits at most, so the search begins 8 values below the result.
+    // The result of `exp2` is wrong by a few bits at most, so the search begins 8 floating-point values below the
+    // result.
     let mut bits = boundary(index.into(), scale).to_bits().saturating_sub(8).max(1);
     while is_below(bits + 1) {
         bits += 1;
@@ -79,7 +80,8 @@ const fn cells() -> [u64; CELLS] {
     let (mut cell, mut bucket) = (0, 0);
     while cell < CELLS {
         let start = (cell as u64) << CELL_BITS;
-        // If the next boundary is in this cell, the mantissas from this boundary on are in the next bucket.
+        // If a cell contains the next boundary, the mantissas of the cell from this boundary on belong to the next
+        // bucket.
         let in_cell = boundaries[bucket + 1] - start;
         if in_cell < 1 << CELL_BITS {
             bucket += 1;

@@ -25,8 +25,8 @@ pub struct DistributionParts<'a> {
     pub maximum: f64,
     /// The scale, from [`Distribution::MIN_SCALE`] to [`Distribution::MAX_SCALE`].
     pub scale: i32,
-    /// The largest absolute value that is counted as zero. The threshold is 0. Only at the smallest scale, it can also
-    /// be the largest `f64` below a bucket.
+    /// The largest absolute value that is counted as zero. The threshold is 0, or, only at the smallest scale, the
+    /// largest `f64` below a bucket.
     pub zero_threshold: f64,
     /// The number of samples whose absolute values are at most the zero threshold.
     pub zero_count: u64,
@@ -106,7 +106,8 @@ impl Distribution {
             return Ok(Self::default());
         }
 
-        // Each half has counts of 64 bits. Their sum has the form of a distribution of the samples.
+        // Counts of 64 bits leave room for only half of the buckets. So two distributions get half of the buckets each,
+        // and are added.
         let half = |number: usize| {
             let mut half = Self { shift: MAX_SCALE - scale, buckets: WIDE, threshold, ..Self::default() };
             for (side, counts, offset, range) in [
@@ -114,7 +115,7 @@ impl Distribution {
                 (&mut half.negative, parts.negative_counts, parts.negative_offset, negative),
             ] {
                 if range.is_none() {
-                    continue; // The offset of a side without samples is any number.
+                    continue; // The offset of a sign without samples has no meaning.
                 }
                 let counts = counts.chunks(WIDE as usize).nth(number).unwrap_or_default();
                 side.first = offset + (number * WIDE as usize) as i32;

@@ -94,12 +94,11 @@ fn consecutive(buckets: &BTreeMap<i32, u64>, padding: usize) -> (i32, Vec<u64>) 
     (first, (first..=*last).map(count).collect())
 }
 
-/// Returns all parts of a distribution except the sum, which is rounded.
+/// Returns all parts of a distribution except the sum, which depends on rounding.
 fn parts(distribution: &Distribution) -> Message {
     Message { sum: 0.0, ..Message::of(distribution, 0) }
 }
 
-/// Returns the counts of the positive buckets that have samples.
 fn counts(distribution: &Distribution) -> Vec<u64> {
     distribution.positive().map(|(_, count)| count).collect()
 }
@@ -252,7 +251,6 @@ proptest! {
             .iter()
             .scan(0, |start, end| Some(collect(&samples[std::mem::replace(start, *end)..*end])))
             .collect();
-        // Merges two of the distributions, again and again, until one distribution is left.
         while windows.len() > 1 {
             let other = windows.swap_remove(order.index(windows.len()));
             let into = order.index(windows.len());
@@ -318,7 +316,8 @@ fn the_quantiles_are_those_of_hdrhistogram() {
     for quantile in [0.1, 0.5, 0.9, 0.99, 0.999] {
         let theirs = theirs.value_at_quantile(quantile) as f64;
         let difference = (ours.quantile(quantile) / theirs - 1.0).abs();
-        // hdrhistogram has a precision of four digits. Our interpolation halves the error of a bucket.
+        // hdrhistogram's values have four exact digits. The interpolation within a bucket halves the error of this
+        // crate's quantiles.
         assert!(difference < ours.relative_error() / 2.0, "{quantile}: {difference}, hdrhistogram {theirs}");
     }
 }
@@ -340,7 +339,8 @@ fn a_quantile_needs_samples_beyond_it() {
 
 #[test]
 fn the_rounding_of_a_share_does_not_change_the_rank() {
-    // In floating point, 0.07 * 100 is a little more than 7, and 0.57 * 100 is a little less than 57.
+    // The quantiles must be exact, although 0.07 * 100 is a little more than 7, and 0.57 * 100 a little less than 57,
+    // in floating point.
     let distribution = collect(&(1..=100).map(f64::from).collect::<Vec<_>>());
     for (quantile, exact) in [(0.07, 7.0), (0.14, 14.0), (0.57, 57.0)] {
         let ours = distribution.quantile(quantile);
@@ -411,7 +411,7 @@ fn a_bucket_counts_beyond_32_bits() {
     assert!(distribution.accept(5.0) && distribution.accept(5.0));
     assert_eq!(distribution.scale(), 8, "80 buckets are enough for 5 to 6");
     assert_eq!(counts(&distribution), [FULL + 2, 1]);
-    // The lower 32 bits of the count overflow again.
+    // The lower 32 bits of the count overflow for the second time.
     assert!(distribution.merge(&repeated(5.0, FULL - 2)));
     assert_eq!(counts(&distribution), [2 * FULL, 1]);
     for _ in 0..4 {
@@ -445,8 +445,8 @@ fn the_bucket_after_the_80th_changes_no_count_beyond_32_bits() {
     }
 }
 
-/// The bucket at the threshold counts its samples like other buckets. If its count overflows, the samples are not
-/// counted near zero.
+/// If the count of the first bucket above the zero threshold needs more than 32 bits, its samples must not be counted
+/// near zero.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn the_bucket_at_the_threshold_counts_beyond_32_bits() {
@@ -526,7 +526,7 @@ fn parts_that_no_distribution_has_are_refused() {
     };
     let count = |count: u64, sum: u128| format!("The count is {count}, and the sum of all counts is {sum}:");
     let scale = |scale: i32| format!("The scale is {scale}: it has to be from 2 to 8");
-    let overflows = u128::from(u64::MAX) + 4; // the sum overflows to 3
+    let overflows = u128::from(u64::MAX) + 4; // in a u64, the sum overflows to 3
     type Lie = &'static dyn Fn(&mut Message);
     let rows: [(Lie, _); 11] = [
         (&|message| message.scale = 9, scale(9)),

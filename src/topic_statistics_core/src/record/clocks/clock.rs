@@ -97,7 +97,7 @@ impl Clock for HostClock {
     }
 }
 
-/// System time as the monotonic clock plus an offset.
+/// Computes system time as monotonic time plus an offset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SystemClock {
     offset: i64,
@@ -113,7 +113,7 @@ pub(crate) struct Step {
     pub(crate) suspended: i64,
 }
 
-/// The lowest and the highest possible offset of a clock. They follow from one reading of the clock between two
+/// The lowest and the highest possible offset of a clock. Both are computed from one reading of this clock between two
 /// readings of the monotonic clock.
 #[derive(Clone, Copy)]
 struct Bounds {
@@ -122,7 +122,6 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Reads the bounds of the system clock's offset.
     fn of_system_time(clock: &dyn Clock) -> Self {
         Self::read(|| clock.monotonic(), || clock.system())
     }
@@ -179,7 +178,7 @@ impl SystemClock {
         let is_the_same =
             self.offset >= bounds.lowest - Self::TOLERANCE && self.offset <= bounds.highest + Self::TOLERANCE;
         if is_the_same {
-            return None; // the offset stays the same, so the stop of a window is exactly the start of the next window
+            return None; // the old offset is kept, so that each window starts exactly where the previous one stops
         }
         let before = std::mem::replace(self, Self { offset: bounds.middle(), suspended: suspended() });
         // A suspend takes at least several milliseconds. So a difference of up to 1 ms is an imprecise reading.
@@ -207,12 +206,11 @@ pub struct EndedWindow {
     /// The start and the stop in system time. Both are computed with the clock offset at the window's end.
     pub(crate) window: Window,
     pub(crate) step: Option<Step>,
-    /// Whether a sample may still be missing that was made before the last accepted sample.
+    /// Whether a sample that was made before the last accepted sample may still be missing.
     pub(crate) has_earlier: bool,
 }
 
 impl WindowClock {
-    /// Creates a clock without a window.
     pub(crate) fn new(clock: &dyn Clock) -> Self {
         Self { start: 0, system: SystemClock::now(clock) }
     }
@@ -259,7 +257,6 @@ impl EndedWindow {
         }
     }
 
-    /// A window of one second.
     #[cfg(test)]
     pub(crate) fn of_test(has_earlier: bool) -> Self {
         let window = Window::from_nanoseconds(0, 1_000_000_000);
@@ -333,7 +330,7 @@ mod tests {
     fn a_clock_that_moves_by_more_than_10_us_was_stepped() {
         let clock = || SystemClock { offset: EPOCH, suspended: 0 };
         for (by, width, slept, expected) in [
-            // The offset differs a little, or the thread was delayed between the readings.
+            // No step: the offset differs a little, or the thread was delayed between the readings.
             (9_000, 100, 0, None),
             (-9_000, 100, 0, None),
             (2 * S, 5 * S, 0, None),
@@ -352,7 +349,8 @@ mod tests {
             let mut clock = clock();
             let step = expected.map(|suspended| Step { by, suspended });
             assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), step, "{by} {width} {slept}");
-            // Without a step, the offset does not change, so that the stop of a window is the start of the next window.
+            // Without a step, the offset must not change, so that each window starts at the stop of the previous
+            // window.
             assert_eq!(clock.at(5), EPOCH + step.map_or(0, |step| step.by) + 5);
             assert_eq!(clock.observe(bounds(EPOCH + by, width), || slept), None, "a step is found once");
         }

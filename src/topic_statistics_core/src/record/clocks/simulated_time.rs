@@ -19,8 +19,7 @@ use crate::{
 pub struct SimulatedTime {
     clock: Box<dyn RosClock>,
     timeline: Mutex<Timeline>,
-    /// The number of jumps of the timeline. It is stored here, because it is read without the lock for each message
-    /// that is taken.
+    /// A copy of `Timeline::jumps`. For each message that is taken, this copy is read without the lock.
     jumps: AtomicU32,
 }
 
@@ -49,7 +48,8 @@ impl SimulatedTime {
         lock(&self.timeline).last.is_some()
     }
 
-    /// Returns the lowest 16 bits of the number of jumps. No message waits during 65536 jumps.
+    /// Returns the lowest 16 bits of the number of jumps. 16 bits are enough, because no message is under way during
+    /// 65536 jumps.
     #[inline]
     pub fn jumps(&self) -> u16 {
         self.jumps.load(Ordering::Relaxed) as u16
@@ -80,7 +80,8 @@ struct Timeline {
     /// How many times faster than real time the clock runs. The rate is measured over at least
     /// [`RATE_OVER`](Self::RATE_OVER), because a delayed reading would distort a rate between two readings.
     rate: f64,
-    /// The rate during the last jump forward, as long as the simulation may only have become faster.
+    /// The rate of the last step that counted as a jump forward; `None` if there is no sign that the simulation only
+    /// became faster. If the simulation only became faster, it continues at this rate.
     rate_of_jump: Option<f64>,
     /// The start of the interval over which the rate is measured: the simulated time and the real time.
     rate_from: Option<(i64, i64)>,
@@ -90,8 +91,8 @@ struct Timeline {
     /// After a jump back: how far stamps may be in the future. A stamp further in the future is closer to the time
     /// before the jump, so it is assumed to be from before the jump.
     ahead: Option<i64>,
-    /// The stamps of messages that were under way at the last jump back. After a small jump, the range also contains
-    /// stamps from after the jump.
+    /// The range of the stamps of messages that were under way at the last jump back. After a small jump back,
+    /// simulated time passes through this range again, so the range also contains stamps from after the jump.
     under_way: Option<RangeInclusive<i64>>,
     jumps: u32,
     /// The real time at which the last jump was seen.
@@ -103,7 +104,8 @@ struct Timeline {
 impl Timeline {
     /// The largest step forward that is never a jump, in nanoseconds of simulated time.
     const STEP: f64 = 1e9;
-    /// By which factor simulated time may become faster without a jump: faster than before, or faster than real time.
+    /// Simulated time may become faster by this factor without a jump: faster than its rate before, or faster than real
+    /// time if its rate was below 1.
     const FASTER: f64 = 4.0;
     /// If simulated time runs faster than this multiple of real time, simulated time has jumped.
     const FASTEST: f64 = 100.0;
@@ -112,12 +114,11 @@ impl Timeline {
     const BETWEEN_READINGS: f64 = 2.5e8;
     /// The shortest real time over which the rate is measured, in nanoseconds.
     const RATE_OVER: f64 = 1e8;
-    /// The longest interval between two messages on `/clock` if simulated time is not paused, in nanoseconds.
+    /// The longest real time between two messages on `/clock` while simulated time is not paused, in nanoseconds.
     const SLOWEST: f64 = 1e9;
     /// The longest real time for which a message may be under way, in nanoseconds.
     const UNDER_WAY: i64 = 10_000_000_000;
 
-    /// Accepts a reading of the clock.
     fn advance(&mut self, now: i64, seen: i64) {
         if now == 0 || self.last.is_some_and(|(last, _)| now == last) {
             return;
@@ -127,15 +128,15 @@ impl Timeline {
             return;
         };
         let (step, elapsed) = ((now - last) as f64, (seen - last_seen).max(0) as f64);
-        // If the clock stood still after a jump forward, the simulation has not become faster. So the rate of the jump
-        // is not used.
+        // If the clock stood still after the last jump forward, this jump was not a simulation that became faster. So
+        // the rate of the jump is not used.
         let rate_of_jump = self.rate_of_jump.filter(|_| elapsed <= Self::BETWEEN_READINGS);
         let rate = rate_of_jump.unwrap_or(self.rate).max(1.0);
         if step < 0.0 {
             self.jump(now, seen);
             self.ahead = Some(((last - now) / 2).max(Self::STEP as i64));
-            // After its last reading, simulated time continued until the jump. Also, a publisher's simulated time may
-            // be a little ahead.
+            // Stamps may be later than the last reading before the jump: simulated time continued after this reading,
+            // and a publisher's simulated time may be a little ahead.
             let later = Self::STEP + Self::FASTER * rate * elapsed;
             let first = last.saturating_sub((rate * Self::UNDER_WAY as f64) as i64);
             self.under_way = Some(first..=last.saturating_add(later as i64));
@@ -276,7 +277,7 @@ mod tests {
             timeline.advance(now, seen);
             seen += 10 * MS;
         }
-        // The simulation continues at the same rate of 50, and the clock is read less often.
+        // The simulation continues at its rate of 50, and the clock is read less often: this must not look like jumps.
         for _ in 0..10 {
             now += 5 * SECOND;
             seen += INTERVAL;
@@ -307,7 +308,8 @@ mod tests {
         let (mut timeline, mut seen) = running(1000, 1);
         let mut now = 1000 * SECOND;
         for _ in 0..20 {
-            // Two ticks of 10 ms are read within 0.1 ms. Then there is no tick for 20 ms.
+            // Two messages on `/clock`, 10 ms of simulated time apart, are read within 0.1 ms. Then no message arrives
+            // for 20 ms.
             now += SECOND / 100;
             timeline.advance(now, seen);
             now += SECOND / 100;
@@ -361,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_second_jump_that_no_simulation_can_make_is_a_jump() {
-        // Each step may be a simulation that has become 70 times faster. But the clock of a simulation that became
+        // Each step looks like a simulation that has become 70 times faster. But the clock of a simulation that became
         // faster would not stand still between the steps.
         for (between, jumps) in [(250 * MS, 1), (251 * MS, 2), (10 * SECOND, 2)] {
             let (mut timeline, seen) = running(1000, 1);

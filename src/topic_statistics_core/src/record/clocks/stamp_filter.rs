@@ -37,7 +37,7 @@ impl DoubtfulStamps {
 
 impl StampFilter {
     /// How long a message may be under way, in the network and in the middleware's queue, in nanoseconds. A measured
-    /// latency cannot replace it, because a queue may have grown in the window with the step.
+    /// latency cannot replace this constant, because a queue may have grown in the window with the step.
     const UNDER_WAY: i64 = 10_000_000_000;
     /// The largest number of steps within `UNDER_WAY` whose ranges of stamps are stored separately.
     const STEPS: usize = 8;
@@ -86,12 +86,13 @@ impl StampFilter {
         self.stamps.push(DoubtfulStamps { first, last, until: now + Self::UNDER_WAY, have_expired: false });
     }
 
-    /// Returns whether a stamp may be from the clock before a step.
+    /// Returns whether a stamp may be from the system clock before a step.
     pub(crate) fn is_doubtful(&self, stamp: i64) -> bool {
         self.stamps.iter().any(|doubtful| !doubtful.have_expired && doubtful.contain(stamp))
     }
 
-    /// As [`is_doubtful`](Self::is_doubtful), for a message that may have arrived before ranges expired.
+    /// As [`is_doubtful`](Self::is_doubtful), for a message that may have arrived before the last expired ranges had
+    /// expired. So these ranges are checked, too.
     pub(crate) fn was_doubtful(&self, stamp: i64) -> bool {
         self.stamps.iter().any(|doubtful| doubtful.contain(stamp))
     }
@@ -100,7 +101,8 @@ impl StampFilter {
         self.stamps.iter().all(|doubtful| doubtful.have_expired)
     }
 
-    /// Marks the ranges as expired whose messages have arrived before `now`. Returns whether a range has expired.
+    /// Marks each range of stamps as expired if all its messages have arrived at the time `now`. Returns whether at
+    /// least one range has expired.
     fn expire(&mut self, now: i64) -> bool {
         let mut some_expired = false;
         for doubtful in self.stamps.iter_mut().filter(|doubtful| !doubtful.have_expired) {
@@ -149,8 +151,8 @@ mod tests {
 
     #[test]
     fn messages_under_way_across_two_steps_are_doubtful() {
-        // The clock steps back by a minute, and then forward by an hour. So stamps from before both steps are later
-        // than the clock before the second step.
+        // The clock steps back by a minute, and then forward by an hour. So a stamp from before both steps is later
+        // than the clock before the second step, and has to be doubtful, too.
         let stamp = EPOCH + 60 * S - MS;
         assert!(!filter(&[3600 * S]).is_doubtful(stamp));
         let both = filter(&[-60 * S, 3600 * S]);
@@ -167,7 +169,7 @@ mod tests {
                 assert!(after([step]).is_doubtful(in_between - MS), "{stepped} {slept}");
             }
         }
-        // After a suspend without a step, the stamps of the time that it took are good.
+        // After a suspend without a step of the clock, stamps from the suspended time are valid.
         let filter = after([Step { by: 700 * S, suspended: 700 * S }]);
         let before = EPOCH - 700 * S;
         assert!(filter.is_doubtful(before - MS));

@@ -61,7 +61,6 @@ impl TestClock {
         Self::START + passed
     }
 
-    /// Steps the system clock by `by` nanoseconds.
     pub(crate) fn step(&self, by: i64) {
         self.stepped.fetch_add(by, Ordering::Relaxed);
     }
@@ -71,7 +70,6 @@ impl TestClock {
         self.suspended.fetch_add(time, Ordering::Relaxed);
     }
 
-    /// Returns the time since the start of the test.
     pub(crate) fn passed(&self) -> i64 {
         self.passed.load(Ordering::Relaxed)
     }

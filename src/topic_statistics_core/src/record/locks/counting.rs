@@ -15,12 +15,12 @@ pub(crate) struct CountingLock<S: CountUnrecorded> {
     /// The number of samples that are being made while another thread holds the lock, and are not in the queue yet.
     being_made: AtomicU32,
     /// Whether samples were lost because the queue was full. `unrecorded` is the number of the lost samples that are
-    /// messages. This flag is set by a swap, like the flag `has_queued` of the queue.
+    /// messages. This flag is set by a swap for the same reason as the flag `has_queued` of the queue.
     is_incomplete: AtomicBool,
     unrecorded: AtomicU64,
 }
 
-/// State that can also count samples that were lost.
+/// State that can also count the messages among lost samples.
 pub(crate) trait CountUnrecorded: Accept {
     /// Records that samples were lost because the queue was full. `count` is how many of the lost samples are messages.
     fn count_unrecorded(&mut self, count: u64);
@@ -28,7 +28,7 @@ pub(crate) trait CountUnrecorded: Accept {
 
 impl<S: CountUnrecorded> CountingLock<S> {
     /// How often [`await_begun_samples`](Self::await_begun_samples) checks whether samples are being made. All checks
-    /// together take some microseconds. In a loom model, both results have to happen.
+    /// together take some microseconds. In a loom model, two checks are enough to reach both results.
     const WAITS: u32 = if cfg!(topic_statistics_loom) { 2 } else { 100 };
 
     pub(crate) fn new(state: S) -> Self {
@@ -71,24 +71,24 @@ impl<S: CountUnrecorded> CountingLock<S> {
         }
     }
 
-    /// Begins to make a sample whose order matters, before the clock is read, while another thread holds the lock.
-    /// [`enqueue_or_count`](Self::enqueue_or_count) and [`end_sample`](Self::end_sample) follow.
+    /// Begins a sample whose order matters, if another thread holds the lock. Call this before the clock is read for
+    /// the sample. Then call [`enqueue_or_count`](Self::enqueue_or_count) and [`end_sample`](Self::end_sample).
     pub(crate) fn begin_sample(&self) {
         self.being_made.fetch_add(1, Ordering::Relaxed);
         // This fence makes sure that a thread that reads a later time sees that this sample is being made.
         fence(Ordering::Release);
     }
 
-    /// Returns whether samples are being made that are not in the queue yet, among those that were begun before the
-    /// caller read the clock. Samples that are no longer being made are visible in the queue.
+    /// Returns whether a sample that was begun before the caller read the clock may not be in the queue yet. If the
+    /// result is false, all these samples are visible in the queue.
     pub(crate) fn has_begun_samples(&self) -> bool {
         fence(Ordering::Acquire);
         self.being_made.load(Ordering::Acquire) > 0
     }
 
-    /// Waits until the samples that were [begun](Self::has_begun_samples) before the caller read the clock are in the
-    /// queue, but only about as long as it takes to make a sample. Returns whether they are; if not, a thread was
-    /// preempted while it made a sample.
+    /// Waits until all samples that were [begun](Self::has_begun_samples) before the caller read the clock are in the
+    /// queue, but at most about as long as it takes to make a sample. Returns false if a sample is still missing: then
+    /// its thread was preempted while it made the sample.
     pub(crate) fn await_begun_samples(&self) -> bool {
         (0..Self::WAITS).any(|_| {
             let is_over = !self.has_begun_samples();
@@ -110,7 +110,8 @@ impl<S: CountUnrecorded> CountingLock<S> {
             }
             self.unrecorded.fetch_add(u64::from(counts), Ordering::Relaxed);
             self.is_incomplete.swap(true, Ordering::Release);
-            // Another thread may have accepted the samples that filled the queue, so the flag is set again.
+            // Another thread may have emptied the queue and cleared this flag. With the flag, the next holder of the
+            // lock counts the lost sample.
             self.lock.set_queued();
         }
     }
@@ -120,7 +121,7 @@ impl<S: CountUnrecorded> CountingLock<S> {
         self.being_made.fetch_sub(1, Ordering::Release);
     }
 
-    /// Returns how many samples lost since the last call have to be counted; `None` if no sample was lost.
+    /// Returns how many messages were lost since the last call; `None` if no sample was lost.
     pub(crate) fn take_unrecorded(&self) -> Option<u64> {
         self.is_incomplete.swap(false, Ordering::Acquire).then(|| self.unrecorded.swap(0, Ordering::Relaxed))
     }
@@ -130,14 +131,12 @@ impl<S: CountUnrecorded> CountingLock<S> {
         self.lock.dequeue()
     }
 
-    /// Returns how many times this thread has taken the lock so far.
     #[cfg(all(test, topic_statistics_loom))]
     pub(crate) fn times_taken(&self) -> usize {
         self.lock.state.times_taken()
     }
 }
 
-/// Records a sample while another thread holds the lock.
 #[cfg(test)]
 pub(super) fn enqueue_or_count(numbers: &CountingLock<super::Numbers>, number: u32, counts: bool) {
     numbers.begin_sample();
@@ -156,7 +155,7 @@ mod tests {
     fn samples_beyond_the_queue_are_counted() {
         let numbers = CountingLock::new(Numbers::default());
         let room = QUEUE as u32;
-        // After the queue was emptied, all its places are free again.
+        // After the queue was emptied, all its places must be free again.
         for (recorded, accepted, unrecorded) in
             [(room, room, 0), (room, 2 * room, 0), (room + 5, 3 * room, 5)]
         {

@@ -20,7 +20,7 @@ pub(crate) use waiting::{ConfirmOrder, WaitingLock};
 /// interleavings have to run.
 pub(crate) const QUEUE: usize = if cfg!(topic_statistics_loom) { 2 } else { 8 };
 
-/// State that accepts samples.
+/// State behind a lock that accepts samples.
 pub(crate) trait Accept {
     type Sample: Send;
 
@@ -66,7 +66,6 @@ impl<S: Accept> QueuedLock<S> {
         self.has_queued.swap(true, Ordering::Release);
     }
 
-    /// Accepts all samples in the queue.
     #[cold]
     #[inline(never)]
     fn drain_queue(&self, state: &mut S) {
@@ -103,7 +102,7 @@ impl<S: Accept> QueuedLock<S> {
     }
 }
 
-/// The state of the tests and models. Its samples are numbers.
+/// The state behind the locks of the tests and models. Its samples are numbers.
 #[cfg(test)]
 #[derive(Default)]
 struct Numbers {

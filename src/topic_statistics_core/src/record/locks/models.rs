@@ -8,7 +8,7 @@ use crate::{
     sync::thread,
 };
 
-/// Records a number in the way in which a subscription's callback records a message.
+/// Records a number with the same calls with which a subscription's callback records a message.
 fn record(numbers: &CountingLock<Numbers>, number: u32) {
     match numbers.try_lock() {
         Some(mut numbers) => numbers.accept(&number),
@@ -17,7 +17,7 @@ fn record(numbers: &CountingLock<Numbers>, number: u32) {
 }
 
 /// Two threads record while a third thread takes the lock. After both threads have recorded, the next holder of the
-/// lock gets both samples, even if the holder took the lock with `try_lock`.
+/// lock must get both samples, even if the holder took the lock with `try_lock`.
 #[test]
 fn a_queued_sample_is_accepted_by_the_next_holder_of_the_lock() {
     let queued = Reached::default();

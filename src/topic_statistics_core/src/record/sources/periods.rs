@@ -31,7 +31,6 @@ impl Periods {
         Self { metric, first_period, period, last: i64::MIN, last_before: i64::MIN, is_unordered: false }
     }
 
-    /// Accepts an event at the time `time`.
     #[inline]
     pub(crate) fn accept(&mut self, time: i64, distributions: &mut Distributions) {
         if time >= self.last {
@@ -42,7 +41,7 @@ impl Periods {
             self.period.accept(time);
         } else if time >= self.last_before {
             self.is_unordered = true;
-        } // else: the event belongs to the previous window, which has no periods because this event was missing
+        } // an earlier time is of the previous window, which has no periods because this event was missing
     }
 
     /// Ends a window. `has_earlier` means that an event before the last recorded event may still be missing.

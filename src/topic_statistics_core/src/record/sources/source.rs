@@ -33,7 +33,8 @@ pub struct Source {
     /// `None` if the source has no topic and no service: a stopwatch, a counter or a timer.
     endpoint: Option<Box<dyn Endpoint>>,
     finished: Mutex<Finished>,
-    /// The channel to the watchers; empty before the first one, because a channel takes more memory than the rest.
+    /// The channel to the watchers of windows. It is created for the first watcher, because it takes more memory than
+    /// all other fields.
     watched: OnceLock<watch::Sender<Option<Arc<WindowStatistics>>>>,
     is_retired: AtomicBool,
     /// The number of messages of this source that are being published now.
@@ -43,7 +44,6 @@ pub struct Source {
 
 #[derive(Default)]
 struct Finished {
-    /// The last finished window.
     latest: Option<Arc<WindowStatistics>>,
     /// The sum of the distributions of all windows; empty if the source is not a subscription.
     distributions: Distributions,
@@ -75,7 +75,8 @@ pub trait Endpoint: Send + Sync {
         vec![]
     }
 
-    /// Restarts the time to wait before the next check, because the statistics were disabled.
+    /// Restarts the waiting time before a check. Called while the statistics are disabled, because then it is unknown
+    /// whether messages arrive.
     fn restart(&self) {}
 
     /// Checks the publishers, and appends a warning for each new publisher that cannot serve the subscription. Returns
@@ -196,7 +197,8 @@ impl Source {
         }
     }
 
-    /// Turns this source into that of a publisher of the topic `topic`, or of a service or client of this name.
+    /// Makes this source the source of a publisher of the topic `topic`, or of a service or a client with the name
+    /// `topic`.
     pub fn of_topic(mut self, topic: String, given: &str) -> Self {
         self.endpoint = Some(Box::new(NamedEndpoint { topic, given: given.to_owned() }));
         self
@@ -243,8 +245,9 @@ impl Source {
         *present = health.clone();
         let Some(sender) = watched.clone() else { return };
         drop(finished);
-        // If the level is OK, the first window and the first message are no change, so no watcher is woken. After that,
-        // a later window does not replace a change that a slow receiver has not read yet.
+        // Without a change, no watcher is woken. The health in the channel is replaced only if it has no window yet, or
+        // if it is OK with another cause. Otherwise it stays, because a slow receiver may not have read this change
+        // yet.
         let is_well_otherwise = |received: &Health| {
             received.window.is_none() || received.level == Level::Ok && received.cause != health.cause
         };
@@ -353,7 +356,7 @@ impl Source {
 impl Drop for Source {
     fn drop(&mut self) {
         if !self.is_retired() {
-            self.name.release(); // the source never had a handle
+            self.name.release(); // no handle will free the name
         }
     }
 }
@@ -373,7 +376,7 @@ impl Drop for PublishingGuard<'_> {
 /// source.
 pub struct SourceHandle {
     source: Arc<Source>,
-    /// This field is dropped after `source`, because its drop may end the scheduler's thread.
+    /// This field is dropped after `source`, because the drop of the last keeper may end the scheduler's thread.
     keeper: Arc<Keeper>,
 }
 
@@ -396,7 +399,7 @@ impl SourceHandle {
         Self { source, keeper: Arc::new(Keeper { scheduler, _kept: None }) }
     }
 
-    /// Returns this handle with another keeper, which must have the same scheduler.
+    /// Returns this handle with the given keeper, which must have the same scheduler as the handle.
     pub fn keeping(mut self, keeper: &Arc<Keeper>) -> Self {
         self.keeper = Arc::clone(keeper);
         self

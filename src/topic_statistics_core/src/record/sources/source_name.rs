@@ -27,7 +27,8 @@ pub struct SourceNames(Mutex<BTreeSet<u64>>);
 pub struct UniqueName {
     /// The name with its number.
     name: Box<str>,
-    /// The length of the node's name with the colon after it, at the start of `name`; 0 if `name` has none.
+    /// The length of the node's name with the colon after it, at the start of `name`; 0 if `name` does not start with
+    /// the node's name.
     node: u32,
     /// The length of the number at the end of `name`.
     number: u16,
@@ -146,8 +147,8 @@ mod tests {
         assert_eq!((of_user.plain(), second.plain()), ("/relay:frames (2)", "/relay:frames"));
     }
 
-    /// `SourceName::Node` is the form that rclcpp uses: it is equal for all sources of a node. Sources that have no
-    /// name in rclcpp are numbered.
+    /// With `SourceName::Node`, all sources of a node have the same name, as in rclcpp. Sources that have no name in
+    /// rclcpp are numbered.
     #[test]
     fn a_name_that_is_shown_as_another_has_a_task_of_its_own() {
         let names = Arc::new(SourceNames::default());

@@ -2,8 +2,8 @@
 
 //! Finds the message that caused a publication. If a callback publishes, the cause is the callback's message.
 //!
-//! The rmw layer is not informed when a callback starts. But a client library takes a message and calls its callback on
-//! the same thread.
+//! The rmw layer is not informed when a callback starts. But a client library takes a message and calls the message's
+//! callback on the same thread.
 //!
 //! rclcpp reports by tracepoints when a callback starts and ends, and which callback belongs to which subscription. If
 //! a thread publishes between the start and the end of a callback, the cause is the callback's message. This is the
@@ -65,9 +65,11 @@ enum State {
     Other,
     /// The thread runs a callback that was reported by a tracepoint, with the callback's message.
     Callback(Option<Message>),
-    /// The thread has taken a message. `triggers` is how often it has triggered a guard condition since the take.
+    /// The thread has taken a message. `triggers` is how often the thread has triggered a guard condition since the
+    /// take.
     Message { message: Message, triggers: u8 },
-    /// The thread has taken several messages. `triggers` counts the triggers since the last of these takes.
+    /// The thread has taken several messages. `triggers` is how often the thread has triggered a guard condition since
+    /// the last take.
     Several { triggers: u8 },
 }
 
@@ -118,8 +120,8 @@ impl Activity {
         self.state = State::Callback(taken.map(|(_, message)| message));
     }
 
-    /// Records that the callback of a message starts that was passed on within the process; `None` if the message is
-    /// unknown.
+    /// Records the start of a callback whose message was passed on within the process. `None` means that this message
+    /// is unknown.
     #[inline]
     pub fn start_callback_of(&mut self, message: Option<Message>) {
         self.taken = None;
@@ -203,9 +205,9 @@ mod tests {
     #[test]
     fn a_take_without_a_callback_causes_nothing() {
         let others = [
-            "A0p)",   // a copy is discarded, and then a timer is called without a wait
-            "A0p",    // another callback takes a message itself
-            "0Ap)",   // a take in another callback
+            "A0p)",   // the taken copy of a message is discarded, and then a timer is called without a wait
+            "A0p",    // the callback of another entity takes a message itself
+            "0Ap)",   // the message is taken in the callback of another entity
             "A1)B0p", // another thread has taken the message of this callback
             "AB1p)",  // the callback belongs to an earlier message than the last one
             "Ap",     // a program takes messages itself
@@ -215,8 +217,8 @@ mod tests {
             assert_eq!(causes(other), [Cause::Other], "{other}");
         }
         assert_eq!(causes("uup"), [Cause::Message(Message::UNMEASURED)], "the feedback is the cause");
-        // In a callback, other subscriptions may take messages that the callback needs. In the same round, other
-        // subscriptions may take messages for their own callbacks.
+        // The cause must be the callback's own message, even if other subscriptions take messages: within the callback,
+        // or for their own callbacks in the same round of the executor.
         for callback in ["A1Bp)", "A1Babp)", "BA1p)", "uA1p)", "uuA1p)", "aA1p)", "A1uup)"] {
             assert_eq!(causes(callback), [Cause::Message(A)], "{callback}");
         }
@@ -224,8 +226,9 @@ mod tests {
 
     #[test]
     fn where_the_callback_may_have_returned_the_cause_is_ambiguous() {
-        // A program takes messages of two inputs itself, a coroutine of rclpy continues after another callback, or an
-        // executor takes several messages before it calls the callbacks, like the executor of rclrs with one thread.
+        // The cause is unknown if a program takes messages of two inputs itself, if a coroutine of rclpy continues
+        // after another callback, or if an executor takes several messages before it calls the callbacks, like the
+        // executor of rclrs with one thread.
         for unknown in ["watbtp", "wabp", "wabap", "wattp", "wattbttp", "waap", "uap", "aup"] {
             assert_eq!(causes(unknown), [Cause::Ambiguous], "{unknown}");
         }

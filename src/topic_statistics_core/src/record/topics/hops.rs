@@ -34,7 +34,8 @@ pub enum Output {
 #[derive(Debug, Default)]
 pub struct Hop {
     ages: AgeCollector,
-    /// Whether this window had a publication with an unknown cause. Then a mean would be of only some messages.
+    /// Whether this window had a publication with an unknown cause. Then the window has no summary, because a mean
+    /// would cover only some of the messages.
     is_ambiguous: bool,
     filter: StampFilter,
     /// The time at which the last step of the system clock was found, in nanoseconds on the monotonic clock.

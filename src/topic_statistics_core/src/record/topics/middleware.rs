@@ -43,8 +43,9 @@ pub static MIDDLEWARES: [Middleware; 5] = [
     dds("rmw_connextdds", ReceivedTimestamp::Reception, true),
 ];
 
-/// A middleware that is not in the table. It is unknown whether it matches by QoS, so incompatible QoS is never reported.
-/// By rmw's rule, a middleware without sequence numbers sets `u64::MAX` in each message.
+/// A middleware that is not in the table. It is unknown whether it matches by QoS, so incompatible QoS is never
+/// reported. Sequence numbers are assumed, because a middleware without them sets the number `u64::MAX` in each
+/// message, by rmw's rule.
 pub static UNKNOWN: Middleware =
     Middleware { matches_qos: false, ..dds("unknown", ReceivedTimestamp::Unknown, true) };
 

@@ -22,7 +22,7 @@ pub struct Publications {
     period: Periods,
     duration: SummaryCollector,
     count: u64,
-    /// The sizes of the messages in bytes; `None` if they are not measured.
+    /// The sizes of the messages in bytes; `None` if sizes are not measured.
     size: Option<SummaryCollector>,
 }
 
@@ -112,7 +112,8 @@ impl Windowed<Publications> {
     }
 
     /// Records a publication that started at the time `started` of the monotonic clock, and has succeeded now.
-    /// `is_counted` means that [`record_intra_process`](Self::record_intra_process) has recorded it already.
+    /// `is_counted` means that [`record_intra_process`](Self::record_intra_process) has already counted this
+    /// publication.
     #[inline]
     pub fn record_published(&self, started: i64, is_counted: bool, size: u32, clock: impl FnOnce() -> i64) {
         // The clock is read under the lock, so that the times of two threads are recorded in order.

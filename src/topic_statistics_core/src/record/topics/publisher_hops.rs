@@ -20,13 +20,14 @@ use crate::{
     },
 };
 
-/// A mark. It means that at least one publisher needs a hop that does not exist yet.
+/// A mark that publishers set: at least one publisher needs a hop that does not exist yet.
 #[derive(Debug, Default)]
 pub struct Marks(AtomicBool);
 
 impl Marks {
     fn leave(&self) {
-        // A store would end the release sequence of another thread's mark, and that thread's hop might stay unseen.
+        // The mark is set by a swap. A store would end the release sequence of another thread's mark, and the reader of
+        // the mark might not see that thread's new hop.
         self.0.swap(true, Ordering::Release);
     }
 
@@ -55,7 +56,8 @@ impl PublisherHops {
     /// The largest number of hops of a publisher. (In a loom model the number is small.)
     pub const BOUND: usize = if cfg!(all(test, topic_statistics_loom)) { 2 } else { 8 };
 
-    /// Creates a publisher's set of hops, which is empty at first. `marks` is where the publisher leaves its marks.
+    /// Creates a publisher's set of hops, which is empty at first. The publisher sets the mark `marks` when it needs a
+    /// new hop.
     pub fn new(marks: Arc<Marks>) -> Self {
         let slot = |_| Slot { input: AtomicU32::new(0), hop: OnceLock::new() };
         Self { marks, hops: std::array::from_fn(slot), is_full: AtomicBool::new(false) }

@@ -50,7 +50,7 @@ pub struct Recorder {
     /// The node's clock, if the node uses simulated time. If this is `None`, ROS time is system time. (`use_sim_time`
     /// cannot change during the lifetime of a node of rclrs 0.8.)
     simulated: Option<Arc<SimulatedTime>>,
-    /// For the windows that start from now on.
+    /// Whether the windows that start from now on have distributions.
     has_distributions: AtomicBool,
     /// Whether the message type has no header. Then a stamp of zero is no error of the publisher.
     lacks_header: AtomicBool,
@@ -58,7 +58,7 @@ pub struct Recorder {
     /// zero has no meaning.
     lacks_stamps: AtomicBool,
     topic: Box<str>,
-    /// Empty until the first message.
+    /// What the middleware reports with a message; empty until the first message.
     transport: OnceLock<&'static Transport>,
     collectors: CountingLock<Collectors>,
 }
@@ -216,8 +216,8 @@ impl Recorder {
         )
     }
 
-    /// Makes the next message of each publisher count as its first, so that messages that are filtered from now on are
-    /// not counted as lost. See [`Delivered::is_filtered`].
+    /// Makes the next message of each publisher count as the publisher's first message, so that messages that are
+    /// filtered from now on are not counted as lost. See [`Delivered::is_filtered`].
     pub fn pause_losses(&self) {
         if let Some(losses) = &mut self.collectors.lock().losses {
             losses.sequences.pause();
@@ -246,7 +246,7 @@ impl Recorder {
             collectors.span.last_callback().is_some_and(|last| last >= collectors.window.start);
         drop(collectors);
         // The clock step since the last window. A suspend in the current window is assumed to be before a message of
-        // this window. If it was after the message, the next message corrects the time.
+        // this window. If the suspend was after this message, the time is wrong until the next message.
         let correction = system.check(clock).map_or(0, |step| match is_of_window {
             true => step.by,
             false => step.by - step.suspended,
@@ -303,8 +303,8 @@ impl WindowedCollector for Recorder {
             return None;
         }
         let (ended, of_next_window) = self.stop_window(&mut collectors, clock);
-        // The samples that were lost since the lock was taken. If this thread was preempted meanwhile, they may belong
-        // to the next window.
+        // The messages that were lost since the lock was taken. If this thread was preempted in this time, these
+        // messages may belong to the next window.
         let lost_meanwhile = self.collectors.take_unrecorded();
         if let Some(count) = lost_meanwhile {
             collectors.count_unrecorded(count);
@@ -321,7 +321,7 @@ impl WindowedCollector for Recorder {
         let warnings = collectors.warnings.take();
         let totals = Some(collectors.totals());
         let distributions = collectors.start_window(distributions);
-        // After a clock step, it is a new epoch.
+        // If the clock was stepped, a new epoch has begun.
         self.epoch.store(collectors.epoch.0, Ordering::Relaxed);
         of_next_window.iter().for_each(|sample| collectors.accept(sample));
         if lost_meanwhile.is_some_and(|count| count > 0) {
@@ -385,8 +385,8 @@ impl Recorder {
     /// queued samples from after the stop. If a sample may be missing because its thread was preempted, the order of
     /// the window's messages is unknown.
     fn stop_window(&self, collectors: &mut Collectors, clock: &dyn Clock) -> (EndedWindow, Vec<Sample>) {
-        // A sample that was begun since the lock was taken is the last sample of the window, so this thread waits for
-        // it. The order is unknown only if the other thread is preempted.
+        // Another thread may have begun a sample since this thread took the lock. This sample is the last sample of the
+        // window, so this thread waits for it. The order is unknown only if the other thread is preempted.
         let had_begun_samples = self.collectors.has_begun_samples();
         let ended = collectors.window.end(clock);
         let has_begun_samples = !self.collectors.await_begun_samples();
@@ -410,9 +410,9 @@ impl Recorder {
         if has_begun_samples {
             let has_begun_samples = self.collectors.has_begun_samples();
             drain_queue(collectors);
-            // A thread may be preempted after it read the clock. The message of this thread may be earlier than other
-            // messages, but recorded later. If no message was queued, and the sample was begun after this thread took
-            // the lock, the message is the last of this window, and the order is known.
+            // The thread of a missing sample was preempted, perhaps after it read the clock. Then its message may be
+            // earlier than recorded messages. The order is known only if the missing sample was begun after this thread
+            // took the lock, and no message was queued since: then the message is the last message of this window.
             if has_begun_samples && (had_begun_samples || has_queued_messages) {
                 collectors.is_unordered = true;
             }

@@ -60,7 +60,7 @@ impl Delays {
         }
     }
 
-    /// Ends a window. If the system clock was stepped in the window, its delays are unknown.
+    /// Ends a window. If the system clock was stepped in the window, the delays of the window are discarded.
     pub(super) fn end_window(&mut self, ended: &EndedWindow, measurements: &mut Measurements) {
         self.0.end_window(ended);
         if ended.step.is_some() {
@@ -68,7 +68,7 @@ impl Delays {
         }
     }
 
-    /// As [`StampFilter::restart`].
+    /// Restarts the filter of doubtful stamps: see [`StampFilter::restart`].
     pub(super) fn restart(&mut self, start: i64, has_stepped: bool) {
         self.0.restart(start, has_stepped);
     }

@@ -48,7 +48,7 @@ pub struct ExecutorNames(Arc<Mutex<Names>>);
 struct Names {
     callbacks: Vec<ExecutorCallback>,
     ids: HashMap<ExecutorCallback, CallbackId>,
-    /// The names of the threads, by their numbers; `None` for a number that the next new thread gets.
+    /// The names of the threads, by their numbers; `None` for a free number, which a new thread can get.
     threads: Vec<Option<Arc<str>>>,
     /// The numbers of the threads that have ended in this window.
     ended: Vec<usize>,
@@ -73,7 +73,8 @@ impl Names {
 }
 
 impl ExecutorNames {
-    /// The largest number of callbacks, so that new names do not fill the memory. All further callbacks share one name.
+    /// The largest number of callbacks, so that new names do not fill the memory. All further callbacks share the name
+    /// `OTHERS`.
     const MOST: usize = 4096;
     const OTHERS: &'static str = "(more than 4096 callbacks)";
 
@@ -87,7 +88,7 @@ impl ExecutorNames {
         if names.callbacks.len() == Self::MOST {
             return CallbackId(id.0 - 1);
         }
-        // All further callbacks get the last number.
+        // The last number is for all further callbacks together.
         let callback = match names.callbacks.len() == Self::MOST - 1 {
             true => ExecutorCallback::new(CallbackKind::Internal, Self::OTHERS),
             false => callback,
@@ -97,8 +98,8 @@ impl ExecutorNames {
         id
     }
 
-    /// Records that a thread with this [number](ThreadRecorder::number) has ended. It is in the window in which it
-    /// ends, and in no later one.
+    /// Records that a thread with this [number](ThreadRecorder::number) has ended. The window in which it ends still
+    /// has the thread, but later windows do not.
     pub fn end_thread(&self, number: usize) {
         lock(&self.0).ended.push(number);
     }
@@ -121,7 +122,7 @@ impl ThreadRecorder {
         Self { executions, thread: lock(&names.0).add_thread(name.into()) }
     }
 
-    /// As [`new`](Self::new), with a number below `bound`; `None` if as many threads are measured already.
+    /// As [`new`](Self::new), with a thread number below `bound`; `None` if `bound` threads are measured already.
     pub fn within(
         bound: usize,
         executions: Arc<Windowed<Executions>>,
@@ -216,7 +217,6 @@ pub struct Executions {
     /// Whether the times at which callbacks became ready are times of the system clock, converted to the monotonic
     /// clock.
     is_ready_of_system_time: bool,
-    /// The last finished window.
     finished: Option<Arc<ExecutorWindow>>,
 }
 
@@ -226,7 +226,8 @@ struct Thread {
     running: Option<(CallbackId, i64)>,
     /// How long the thread ran callbacks in this window, in nanoseconds.
     busy: i64,
-    /// The last runs of the thread, without short runs. Another callback may have waited for these runs.
+    /// The last runs of the thread, except runs shorter than `SHORTEST`. A callback that starts next may have waited
+    /// for these runs.
     last: VecDeque<Run>,
 }
 
@@ -247,13 +248,11 @@ struct Wait {
 impl Thread {
     /// The shortest run for which a wait is reported, in nanoseconds.
     const SHORTEST: i64 = 100_000;
-    /// The largest number of runs in `last`.
     const LAST: usize = 64;
 
-    /// Ends the current run.
     fn end(&mut self, at: i64, window_start: i64) -> Option<Run> {
         let (callback, start) = self.running.take()?;
-        // A sample that waited in the queue of the lock can be earlier than the start of the window.
+        // A sample from the queue of the lock can be from before the start of the window. Then no time is added.
         self.busy += (at - start.max(window_start)).max(0);
         let run = Run { callback, start, end: at };
         if at - start >= Self::SHORTEST {
@@ -267,7 +266,7 @@ impl Thread {
 }
 
 impl Executions {
-    /// The largest number of waits that a window reports.
+    /// The largest number of waits (pairs of callbacks) that a window reports.
     const WAITS: usize = 5;
 
     /// Creates the collector of an executor with these callback and thread names.
@@ -275,8 +274,8 @@ impl Executions {
         Self { names, waits: Vec::with_capacity(Self::WAITS), ..Self::default() }
     }
 
-    /// Sets that the times at which callbacks become ready are times of the system clock, converted to the monotonic
-    /// clock. So these times are unknown in a window in which the system clock was stepped.
+    /// Declares that the times at which callbacks become ready are system times that were converted into monotonic
+    /// times. So these times are unknown in a window in which the system clock was stepped.
     pub fn ready_of_system_time(self) -> Self {
         Self { is_ready_of_system_time: true, ..self }
     }
@@ -301,9 +300,9 @@ impl Executions {
         }
     }
 
-    /// Adds the waits of the callback `waiting`, which became ready at the time `ready`: the thread ran other callbacks
-    /// after this time. Only the pairs of callbacks with the longest waits are kept. A pair that was discarded can be
-    /// added again if it has a longer wait later.
+    /// Adds the waits of the callback `waiting`, which became ready at the time `ready`. After this time, the thread
+    /// still ran other callbacks; each of them is one wait. Only the pairs of callbacks with the longest waits are
+    /// kept. A pair that was discarded can be added again if it has a longer wait later.
     #[cold]
     fn add_waits(&mut self, waiting: CallbackId, thread: usize, ready: i64) {
         let Self { threads, waits, .. } = self;

@@ -30,7 +30,6 @@ pub struct Goals<const IS_SERVER: bool> {
     under_way: UnderWay,
 }
 
-/// The goals in progress.
 #[derive(Clone, Debug, Default)]
 struct UnderWay {
     active: Active,

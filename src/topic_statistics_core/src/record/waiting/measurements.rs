@@ -2,8 +2,8 @@
 
 //! The counts and the samples of a service, a client, an action or a timer.
 //!
-//! The sources of a node use [`Measurements`]. topic_monitor uses it, too, for calls and goals that it derives from
-//! what nodes publish.
+//! The sources of a node use [`Measurements`]. topic_monitor uses the same type for calls and goals, which it derives
+//! from the messages that nodes publish.
 
 use crate::{
     collector::{single_sample, SummaryCollector},
@@ -16,9 +16,8 @@ use crate::{
 /// What was measured in a window: for each metric, a count of events or a summary of samples.
 #[derive(Debug)]
 pub struct Measurements {
-    /// The metrics that are measured.
     metrics: MetricSet,
-    /// The count of each counting metric that the source can measure.
+    /// For each metric that counts events ([`Metric::is_count`]) and that the source can measure: the count.
     counts: Box<[(Metric, u64)]>,
     samples: Box<[(Metric, SummaryCollector)]>,
 }

@@ -25,8 +25,8 @@ fn average(window: &WindowStatistics, metric: Metric) -> f64 {
     window.get(metric).unwrap().average
 }
 
-/// Two requests begin and end while a window ends. Both windows have to report the right largest number of requests at
-/// the same time, and no request is in progress after both have ended.
+/// Two requests begin and end while a window ends. Both windows have to report the right largest number of simultaneous
+/// requests. After both requests have ended, no request must be in progress.
 #[test]
 fn the_most_at_once_is_at_least_those_at_each_edge() {
     let both = Reached::default();
@@ -51,8 +51,8 @@ fn the_most_at_once_is_at_least_those_at_each_edge() {
 }
 
 /// One call gets a response and another call is dropped, while a window ends. Each call, response and drop has to be
-/// counted in exactly one window, and no call waits afterwards. At the end of a window, the age of the oldest call is
-/// the age of the oldest call that still waits.
+/// counted in exactly one window, and no call may wait afterwards. At the end of a window, the reported age must be the
+/// age of the oldest call that still waits.
 #[test]
 fn every_call_ends_once() {
     let waits = Reached::default();
@@ -93,7 +93,7 @@ fn goal() -> (Arc<Ticks>, GoalRecorder<true>, Arc<ActiveGoal<true>>) {
 }
 
 /// Two threads end the same goal while a window ends: for example, a handler and a task that drops the goal. The end of
-/// the goal has to be counted once, in one window. Afterwards, the goal is not in progress.
+/// the goal has to be counted once, in one window. Afterwards, the goal must not be in progress.
 #[test]
 fn a_goal_ends_once() {
     let under_way = Reached::default();
@@ -122,7 +122,7 @@ fn a_goal_ends_once() {
     under_way.assert();
 }
 
-/// Two threads publish feedback of a goal. The feedback period is never negative, no matter which thread publishes
+/// Two threads publish feedback of a goal. The feedback period must never be negative, no matter which thread publishes
 /// first.
 #[test]
 fn feedback_is_in_order() {

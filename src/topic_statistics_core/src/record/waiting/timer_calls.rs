@@ -42,7 +42,7 @@ pub enum TimerClock {
     Steady,
     /// The system clock.
     System,
-    /// Simulated time. It may run faster than the executor can run the callbacks.
+    /// Simulated time, which may run so fast that the executor cannot run all callbacks in time.
     Simulated,
 }
 

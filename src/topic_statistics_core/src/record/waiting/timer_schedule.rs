@@ -24,11 +24,10 @@ enum Next {
     Due(Due),
 }
 
-/// A time on the timer's clock in nanoseconds, with its largest possible error.
+/// The time at which a call is due, with its largest possible error. Both are in nanoseconds on the timer's clock.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     time: i64,
-    /// The largest possible error of the time.
     error: i64,
 }
 
@@ -58,7 +57,7 @@ pub struct ScheduledCall {
 impl TimerSchedule {
     /// The largest error of the clock readings if the thread is not preempted.
     const ROUNDING: i64 = 1_000;
-    /// The first call is due about one period after the creation. This is the largest deviation from that time.
+    /// The first call is due about one period after the creation. This is the largest deviation, in nanoseconds.
     const FIRST: i64 = 100_000;
 
     /// Creates the schedule of a timer with this period in nanoseconds; `None` if the period is 0, because such a timer
@@ -85,7 +84,7 @@ impl TimerSchedule {
         let due = match next {
             Next::Created => self.first(reading, read)?,
             Next::Due(due) if self.is_same_phase(due, read) => due,
-            // The timer was reset, and rcl does not report at which time.
+            // The timer was reset at an unknown time, because rcl does not report the time of a reset.
             Next::Due(_) | Next::Unknown => return None,
         };
         let lateness = reading.before.checked_sub(due.time)?;
@@ -93,7 +92,8 @@ impl TimerSchedule {
             return None; // a timer is never called before it is due
         }
         let periods = self.periods(due.time, read.time);
-        // The phase of the timer does not change. So the due time with the smaller error is kept.
+        // The due times of a timer stay whole periods apart. So the due time with the smaller error is kept for the
+        // next call.
         let moved = Due { time: due.time.checked_add(periods.checked_mul(self.period)?)?, ..due };
         self.next = Next::Due(if read.error < moved.error { read } else { moved });
         Some(ScheduledCall { lateness, skipped: u64::try_from(periods - 1).ok()? })
@@ -179,7 +179,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any delays and resets, the lateness and the skipped periods are equal to the values of the simulated
+        /// For any delays and resets, the lateness and the skipped periods must be equal to the values of the simulated
         /// rcl.
         #[test]
         fn lateness_and_skipped_periods_are_those_of_rcl(
@@ -189,7 +189,8 @@ mod tests {
             let mut schedule = TimerSchedule::new(PERIOD).unwrap();
             for (late, width, reset) in steps {
                 if reset == 0 {
-                    // The timer may be reset at any time, except near a whole number of periods after the call was due.
+                    // The reset is not near a whole number of periods after the call was due, because it could not be
+                    // detected there.
                     timer.reset(timer.next + PERIOD / 4 + late % (PERIOD / 2));
                 }
                 let now = timer.next + late;

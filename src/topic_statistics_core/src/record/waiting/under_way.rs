@@ -34,12 +34,10 @@ impl Active {
         split(before)
     }
 
-    /// Records that a request or goal begins.
     pub(super) fn begin(&self) {
         self.change(|active, most| (active.saturating_add(1), most.max(active.saturating_add(1))));
     }
 
-    /// Records that a request or goal ends.
     pub(super) fn end(&self) {
         self.change(|active, most| (active.saturating_sub(1), most));
     }
@@ -50,8 +48,8 @@ impl Active {
     }
 }
 
-/// The calls or goals in progress, ordered by their start. (rclrs also keeps an entry for each call or goal.) All
-/// clones share the list.
+/// The calls or goals in progress, ordered by their start. (The list stays small, because rclrs also keeps an entry for
+/// each call or goal.) All clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oldest(Arc<Mutex<Pending>>);
 
@@ -66,7 +64,6 @@ struct Pending {
 pub(super) struct Since(pub(super) i64, u64);
 
 impl Oldest {
-    /// Records that a call or goal begins at the time `began`.
     pub(super) fn begin(&self, began: i64) -> Since {
         let mut pending = lock(&self.0);
         pending.next += 1;
@@ -75,7 +72,6 @@ impl Oldest {
         since
     }
 
-    /// Records that a call or goal ends.
     pub(super) fn end(&self, since: Since) {
         lock(&self.0).since.remove(&since);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The state matrix: tests each quantity and each figure. For each reason why a value may be unknown, there is one
-//! window.
+//! The state matrix: tests conditions on each quantity and figure with each kind of window. There is one kind of window
+//! for each reason why a value may be unknown or missing.
 
 use super::*;
 use crate::{
@@ -64,8 +64,8 @@ enum Answer {
 
 use Answer::*;
 
-/// Returns two values of a quantity that is counted from messages if the metric has no sample: the value in a good
-/// window, and the value in a window with one message. `None` if the quantity is not counted.
+/// Returns the value of a quantity in a good window, and its value in a window with one message, if the quantity can be
+/// computed from the number of messages. `None` for other quantities.
 fn counted(quantity: &str) -> Option<(f64, f64)> {
     Some(match quantity {
         "rate" => (2000.0, 1.0),
@@ -194,7 +194,6 @@ fn one_sample() -> Summary {
     Summary { average: 10.0, minimum: 10.0, maximum: 10.0, standard_deviation: f64::NAN, sample_count: 1 }
 }
 
-/// A function that returns whether a value fulfills a condition.
 type Fulfils = Box<dyn Fn(f64) -> bool>;
 
 /// Returns conditions with limits on either side, and with a range. For each condition: whether `value` fulfills it, its text, and a function
@@ -232,7 +231,8 @@ fn each_quantity_in_each_state_raises_and_clears_what_is_known() {
         let Is(good) = answer(Good, quantity) else { panic!("{quantity}") };
         for (is_fulfilled, condition, fulfils) in conditions_on(good) {
             for state in STATES {
-                // The number of messages gives only one limit of the shortest period and of the longest period.
+                // From the number of messages, only one limit of the shortest or longest period is known, so these
+                // cases are skipped.
                 let is_bounded = ["message_period.min", "message_period.max"].contains(&quantity.as_str());
                 if is_bounded && matches!(state, Incomplete | OneMessage | Silence) {
                     skipped += 1;
@@ -256,7 +256,8 @@ fn each_quantity_in_each_state_raises_and_clears_what_is_known() {
                     .iter()
                     .any(|metric| quantity.starts_with(metric));
                 let answer = match answer(state, quantity) {
-                    // A window without a message proves nothing about other quantities; later the level is STALE.
+                    // A window without a message proves nothing about quantities that are neither counted nor measured
+                    // in silence.
                     _ if state == Silence && counted(quantity).is_none() && !is_measured_in_silence => {
                         NotKnown
                     }

@@ -21,13 +21,11 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A reader of `/statistics`. Before the reader receives a message, other threads may run. In the model, the reception
-/// itself takes no time.
+/// A reader of `/statistics`. Other threads may run before the reader receives a message.
 struct Reader {
-    /// The number of published messages. loom observes this mutex.
+    /// The number of published messages. The mutex is one of loom, so other threads may run before it is locked.
     published: Mutex<usize>,
     received: Condvar,
-    /// Whether the handle of the source was dropped.
     is_dropped: AtomicBool,
 }
 
@@ -71,7 +69,6 @@ impl Reader {
         *lock(&self.published)
     }
 
-    /// Waits until `count` messages were published.
     fn wait_for(&self, count: usize) {
         let mut published = lock(&self.published);
         while *published < count {
@@ -80,7 +77,6 @@ impl Reader {
     }
 }
 
-/// A scheduler without a node.
 fn scheduler() -> Arc<Scheduler> {
     let node_name = "/node".to_owned();
     let schedule = Schedule::new(SourceDefaults::default(), false, LossEvents::new(node_name.clone(), 1.0));
@@ -113,7 +109,7 @@ fn a_change_wakes_the_thread_and_closing_ends_it() {
             })
             .unwrap();
         pass(SECOND);
-        // The new value is equal to the old value. So only the time has changed.
+        // The value stays the same, so only the present time makes the window due.
         scheduler.change_defaults(|defaults| defaults.enabled = true);
         reader.wait_for(1);
         scheduler.close();
@@ -124,9 +120,9 @@ fn a_change_wakes_the_thread_and_closing_ends_it() {
 }
 
 /// A window is due while one thread closes the scheduler, another thread enables the statistics, and a third thread
-/// waits for the end. The scheduler's thread has to end. A finished window is published once, and its watchers get the
-/// window before it is published. A window that was not finished is neither published nor given to watchers.
-/// Afterwards, no source is enabled.
+/// waits for the end. The scheduler's thread has to end. A finished window has to be published once, after its watchers
+/// got the window. A window that was not finished must be neither published nor given to watchers. Afterwards, no
+/// source may be enabled.
 #[test]
 fn closing_publishes_each_finished_window_once() {
     let [finished, not_finished] = [(); 2].map(|()| Reached::default());
@@ -154,7 +150,7 @@ fn closing_publishes_each_finished_window_once() {
 }
 
 /// A handle is dropped while the messages of its source are being published. After the drop has returned, no message of
-/// this source is published.
+/// this source may be published.
 #[test]
 fn no_message_is_published_after_its_handle_was_dropped() {
     let counts = [(); 3].map(|()| Reached::default());
@@ -185,7 +181,7 @@ fn no_message_is_published_after_its_handle_was_dropped() {
     counts.iter().for_each(Reached::assert);
 }
 
-/// A handle is dropped while the node's statistics are enabled. Afterwards, the source of the handle is disabled.
+/// A handle is dropped while the node's statistics are enabled. Afterwards, the source of the handle must be disabled.
 #[test]
 fn a_dropped_source_is_not_enabled_again() {
     check(5, || {
@@ -211,8 +207,8 @@ fn subscription() -> (Arc<Recorder>, Arc<Source>) {
     (recorder, Arc::new(source))
 }
 
-/// A subscription is dropped while the totals are read twice. Each time, the totals contain the subscription exactly
-/// once.
+/// A subscription is dropped while the totals are read twice. Each time, the totals must contain the subscription
+/// exactly once.
 #[test]
 fn the_totals_have_a_subscription_once_while_it_is_dropped() {
     check(5, || {

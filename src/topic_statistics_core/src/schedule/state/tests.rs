@@ -45,7 +45,6 @@ impl PublishWindows for Reader {
     }
 }
 
-/// A schedule with its clock and its reader.
 struct Rig {
     schedule: Schedule,
     clock: TestClock,
@@ -85,7 +84,6 @@ impl Rig {
         rig
     }
 
-    /// Lets `time` pass, and returns the time after that.
     fn pass(&self, time: Duration) -> Instant {
         self.clock.pass(time.as_nanos() as i64);
         self.clock.now()
@@ -95,7 +93,6 @@ impl Rig {
         Duration::from_nanos(self.clock.passed() as u64)
     }
 
-    /// Begins the creation of a source.
     fn begin(
         &mut self,
         source: &Source,
@@ -117,7 +114,6 @@ impl Rig {
         }
     }
 
-    /// Adds a stopwatch.
     fn add(
         &mut self,
         name: &str,
@@ -130,7 +126,6 @@ impl Rig {
         (source, durations)
     }
 
-    /// Adds `count` stopwatches.
     fn add_many(&mut self, count: usize) -> Vec<(Arc<Source>, Arc<Windowed<Durations>>)> {
         (0..count).map(|number| self.add(&format!("/node:{number}"), SourceOptions::default())).collect()
     }
@@ -150,13 +145,11 @@ impl Rig {
         self.schedule.set_state(source, state, self.clock.now(), &self.clock);
     }
 
-    /// Lets the time `pass` pass, and returns the next action.
     fn next(&mut self, pass: Duration) -> Action {
         let now = self.pass(pass);
         self.schedule.next(now, &self.clock)
     }
 
-    /// Returns how many metrics and how many distributions were published.
     fn published(&self) -> (usize, usize) {
         (self.reader.metrics.lock().unwrap().len(), self.reader.distributions.lock().unwrap().len())
     }
@@ -276,7 +269,7 @@ fn publishers_are_checked_soon_after_a_subscription_is_complete() {
     let mut rig = Rig::new();
     let source = subscription("/node:/imu", &rig.clock);
     rig.begin(&source, StatisticsState::NodeDefault, None);
-    rig.windows(SECOND / 2); // the creation of the subscription takes longer than the time until the check
+    rig.windows(SECOND / 2); // the check is due before the creation of the subscription is complete
     rig.complete(&source);
     let next = rig.next(Schedule::CHECK_TOGETHER / 2);
     assert!(!matches!(next, Action::CheckPublishers(_)), "other subscriptions may be created soon");
@@ -399,7 +392,8 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded() {
     let _sources = rig.add_many(100);
     let mut warnings = vec![];
     for round in 0..2 * Outbox::BOUND / 90 {
-        // In every second round, windows end, and 100 more messages wait. In each other round, 5 are published.
+        // Windows end in every second round, which adds 100 messages to the outbox. In each round between, 5 messages
+        // are published.
         if let Action::HandOut(out) = rig.next(SECOND) {
             warnings.extend(out.warnings);
         }
@@ -407,7 +401,7 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded() {
     }
     assert!(matches!(&warnings[..], [one] if one.contains("more than 20000 messages wait")), "{warnings:?}");
 
-    // If a window is discarded, its distributions are discarded, too. No message of the window is published.
+    // If a window is discarded, no message of this window may stay in the outbox, not even a distribution.
     let mut rig = Rig::new();
     rig.change_defaults(|defaults| defaults.distributions = true);
     let (_source, durations) = rig.add("stopwatch", StatisticsState::NodeDefault);
@@ -427,7 +421,7 @@ fn batches_are_10_ms_apart_or_end_by_the_middle_of_a_window() {
     let nanosecond = Duration::from_nanos(1);
     for (period, count, gap) in [
         (SECOND, 12, Duration::from_millis(10)),
-        // The 20 batches are published within 50 ms.
+        // The 20 batches have to be published within half of the window, so they are 50 ms / 20 apart.
         (SECOND / 10, 100, Duration::from_micros(2500)),
     ] {
         let mut rig = Rig::new();
@@ -493,7 +487,7 @@ fn health_is_published_once_per_second_and_an_error_at_once() {
         assert_eq!(rig.diagnosed.last().unwrap().1, levels);
     }
 
-    // Sources without expectations and sources whose handle was dropped have no entry.
+    // Without conditions, no source has a judge, so no health must be published any more.
     rig.schedule.set_conditions(Level::Error, vec![]);
     let (count, wake) = (rig.diagnosed.len(), rig.run().1);
     assert_eq!((rig.diagnosed.len(), wake), (count, Some(rig.passed() + tenth)));

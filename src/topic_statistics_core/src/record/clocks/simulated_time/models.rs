@@ -17,7 +17,7 @@ impl RosClock for Simulation {
     }
 }
 
-/// Two threads read simulated time that does not jump: neither thread detects a jump.
+/// Two threads read simulated time that does not jump. Neither thread may detect a jump.
 #[test]
 fn readings_of_two_threads_are_no_jump() {
     check(5, || {

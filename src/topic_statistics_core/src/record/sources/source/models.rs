@@ -20,8 +20,8 @@ fn window(template: &WindowStatistics, count: u64) -> Arc<WindowStatistics> {
     Arc::new(WindowStatistics { count, ..template.clone() })
 }
 
-/// Two threads begin to watch a source while its windows end. After all windows have ended, each thread has the last
-/// window, or is notified that there is a newer window.
+/// Two threads begin to watch a source while its windows end. After all windows have ended, each thread must have the
+/// last window, or a notification that there is a newer window.
 #[test]
 fn a_watcher_misses_no_window() {
     let seen_at_first = [(); 3].map(|()| Reached::default());

@@ -94,8 +94,8 @@ fn a_duration_from_before_a_pause_is_not_in_the_window_after_it() {
     [before, after].iter().for_each(Reached::assert);
 }
 
-/// Two threads share a publisher while windows end. Every publication has to be in exactly one window. A window has no
-/// periods if its publications were recorded out of order, or if an earlier publication is missing.
+/// Two threads share a publisher while windows end. Every publication has to be in exactly one window. A window must
+/// have no periods if its publications were recorded out of order, or if an earlier publication is missing.
 fn periods(first_period: FirstPeriod) {
     let [has_none, has_all] = [(); 2].map(|()| Reached::default());
     let reached = [has_none.clone(), has_all.clone()];

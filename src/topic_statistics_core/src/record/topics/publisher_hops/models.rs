@@ -25,8 +25,8 @@ fn create(hops: &PublisherHops, clock: &Ticks, created: &mut Vec<(u32, Arc<Windo
 }
 
 /// Two threads publish in the callbacks of three topics, while marked hops are created. The publisher has room for only
-/// two hops. No mark is lost: after the last publication, the two hops that have room exist exactly once, and `is_full`
-/// reports that a third hop has no room.
+/// two hops. No mark may be lost: after the last publication, the two hops that have room must exist exactly once, and
+/// `is_full` must report that a third hop has no room.
 #[test]
 fn a_marked_hop_is_created_once_and_one_without_room_is_known() {
     let [early, late] = [(); 2].map(|()| Reached::default());
@@ -61,9 +61,9 @@ fn a_marked_hop_is_created_once_and_one_without_room_is_known() {
     [early, late].iter().for_each(Reached::assert);
 }
 
-/// A thread publishes while the hop is created and a window ends. Each publication is in exactly one window, or was
-/// made before the hop was created. No window has both the sample before the ambiguous publication and the sample after
-/// it.
+/// A thread publishes while the hop is created and a window ends. Each publication must be in exactly one window,
+/// unless it was made before the hop was created. No window may have both the sample before the ambiguous publication
+/// and the sample after it.
 #[test]
 fn a_window_with_an_ambiguous_publication_is_unknown() {
     let outcomes: [Reached; 4] = Default::default();

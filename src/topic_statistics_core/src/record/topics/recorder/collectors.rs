@@ -29,23 +29,25 @@ use crate::{
 
 pub(super) struct Collectors {
     pub(super) epoch: Epoch,
-    /// The last epoch that was started, also while the statistics are disabled.
+    /// The last epoch that was started. It is kept while the statistics are disabled, when `epoch` is
+    /// `Epoch::DISABLED`.
     last_epoch: Epoch,
-    /// The first epoch after the last step of the system clock was found.
+    /// The epoch that began when the last step of the system clock was found.
     epoch_after_step: Epoch,
     pub(super) window: WindowClock,
-    /// Whether the options need details, stamps are filtered after a clock step, or the window has distributions.
+    /// Whether a message needs [`record_details`](Self::record_details): because the options need more than the header
+    /// stamp, stamps are filtered after a clock step, or the window has distributions.
     needs_details: bool,
     options: RecorderOptions,
     age: AgeCollector,
     period: PeriodCollector,
-    // Each of the boxes is `None` if no option needs it.
+    // Each of these four boxes is `None` if no option needs the box.
     delays: Option<Box<Delays>>,
     history: Option<Box<History>>,
     pub(super) losses: Option<Box<Losses>>,
     sizes: Option<Box<Sizes>>,
-    /// Whether the order of this window's messages is unknown: a message was recorded after a later message, or this
-    /// may still happen, because callbacks run on several threads.
+    /// Whether the order of this window's messages is unknown: callbacks run on several threads, and a message was
+    /// recorded after a later message, or an earlier message may still be missing.
     pub(super) is_unordered: bool,
     /// The start of the latest callback in all earlier windows, in nanoseconds on the monotonic clock.
     latest_before: i64,
@@ -69,7 +71,7 @@ pub(super) struct Collectors {
     pub(super) warnings: Warnings,
 }
 
-/// The fields of a window that the collectors know, as in `WindowStatistics`.
+/// The counts and flags of an ended window, with the same meaning as in `WindowStatistics`.
 pub(super) struct WindowCount {
     pub(super) count: u64,
     pub(super) is_known: bool,
@@ -142,7 +144,8 @@ impl CountUnrecorded for Collectors {
             return;
         }
         if let Some(losses) = &mut self.losses {
-            // The sequence numbers of the lost samples are unknown, so a gap from now on may be no loss.
+            // The sequence numbers of the lost samples are unknown, so the messages of a later gap may be these
+            // samples, and not lost.
             losses.sequences.lose_track();
         }
         if let Some(sizes) = &mut self.sizes {
@@ -184,7 +187,7 @@ impl Collectors {
         }
     }
 
-    #[inline(always)] // a call has to save registers, and would cost a sixth of the instructions
+    #[inline(always)] // a call would save registers, which costs a sixth of the instructions
     pub(super) fn record_message(
         &mut self,
         message: &ReceivedMessage,
@@ -197,8 +200,8 @@ impl Collectors {
         self.record_of_this_epoch(message, callback, simulated);
     }
 
-    /// Records a message whose [epoch](Epoch) is not the current epoch, with its usable stamps; nothing if it is of
-    /// another run of the statistics.
+    /// Records a message that was taken in another [epoch](Epoch), with those of its stamps that are usable. Records
+    /// nothing if the statistics were disabled after the message was taken.
     #[cold]
     #[inline(never)]
     fn record_of_another_epoch(&mut self, message: &ReceivedMessage, callback: i64, simulated: i64) {
@@ -219,7 +222,7 @@ impl Collectors {
         let with_usable_stamps = ReceivedMessage { epoch: self.epoch, header, details };
         self.record_of_this_epoch(&with_usable_stamps, callback, || simulated);
         if self.span.last.callback != callback {
-            return; // a later message was recorded
+            return; // a later message was already recorded
         }
         self.span.last.header = message.header;
         if let Some(TransportInfo { source, received, .. }) = message.details.map(|details| details.transport)
@@ -237,7 +240,8 @@ impl Collectors {
         if !epoch.is_of(self.epoch) {
             return;
         }
-        // The publication and the callback are times of one clock, so both are converted by the same offset.
+        // The publication is a monotonic time, like the callback, so both are converted into system time by the same
+        // offset.
         let source = if message.published == 0 { 0 } else { self.window.system.at(message.published) };
         let transport =
             TransportInfo { source, received: 0, publisher: message.buffer, number: message.number };
@@ -291,7 +295,7 @@ impl Collectors {
             return self.period.accept(callback);
         }
         self.span.last = last;
-        // If the message is earlier than a message of the previous window, the previous window has no periods.
+        // A message from before the latest message of the earlier windows makes only its own, earlier window unordered.
         self.is_unordered |= callback >= self.latest_before;
     }
 
@@ -387,7 +391,7 @@ impl Collectors {
         }
     }
 
-    /// Discards the current window.
+    /// Disables the collectors, and discards the current window.
     pub(super) fn end_epoch(&mut self) {
         self.epoch = Epoch::DISABLED;
         self.span.end_epoch(self.window.system);
@@ -402,8 +406,8 @@ impl Collectors {
     }
 
     /// Ends the window: returns the window's metrics and the number of its messages. `lost_meanwhile` is the number of
-    /// messages that were only counted while the window was being ended; `None` if no sample was lost. They may belong
-    /// to the next window.
+    /// messages that were only counted while the window was being ended; `None` if no sample was lost. These messages
+    /// may belong to the next window.
     pub(super) fn end_window(
         &mut self,
         ended: &EndedWindow,
@@ -415,7 +419,7 @@ impl Collectors {
             losses.close_all(&mut self.distributions);
         }
         let has_history = self.history.as_mut().is_some_and(|history| history.end_window());
-        // The periods of messages that arrive together say nothing about the publisher.
+        // History arrives all at once, so its periods say nothing about the publisher. So the window has no periods.
         self.is_unordered |= has_history;
         metrics.extend(
             self.options.metrics.iter().map(|metric| (metric, self.take(metric, ended, clock_offset))),
@@ -437,7 +441,7 @@ impl Collectors {
         count
     }
 
-    /// Starts a window with these distributions. Returns those of the previous window.
+    /// Starts a window with these empty distributions. Returns the distributions of the previous window.
     pub(super) fn start_window(&mut self, distributions: Distributions) -> Distributions {
         let ended = std::mem::replace(&mut self.distributions, distributions);
         self.needs_details =
@@ -493,8 +497,8 @@ impl Collectors {
     }
 
     /// Keeps the times of messages before the window that started at `start`, if the host was suspended in that window:
-    /// a correction by the whole clock step would make them too late by the suspended time. It is unknown whether the
-    /// messages of that window were before or after the suspend.
+    /// a correction by the whole clock step would make these times too late by the suspended time. It is unknown
+    /// whether the messages of that window were before or after the suspend.
     fn keep_times_before_suspend(&mut self, start: i64, step: Step) {
         if step.suspended == 0 {
             return;
@@ -505,7 +509,8 @@ impl Collectors {
         self.span.keep_before_suspend(start, step, self.window.system);
     }
 
-    /// Records that other messages were received after the last recorded message, so that nothing is compared with it.
+    /// Records that messages were counted but not measured after the last recorded message. So no period or silence is
+    /// computed from that last message.
     pub(super) fn forget_last(&mut self) {
         self.span.mark_unmeasured();
         // The periods of this window are NaN anyway, because samples were lost.

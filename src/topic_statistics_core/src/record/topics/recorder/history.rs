@@ -7,8 +7,8 @@ use std::{collections::VecDeque, time::Duration};
 
 use crate::record::{clocks::clock::duration, topics::transport::Gid};
 
-/// Recognizes the history that transient local publishers deliver all at once when the subscription matches them. A
-/// rate of such messages has no meaning.
+/// Recognizes the history that transient local publishers deliver all at once when the subscription matches them.
+/// Because these messages arrive at once, their rate has no meaning.
 ///
 /// A publisher's messages are history if they arrive within [`BURST`](Self::BURST) after the publisher's first message.
 /// Messages that arrive later, but within [`LONGEST`](Self::LONGEST), are history if their source timestamp is earlier
@@ -29,7 +29,8 @@ pub(super) struct History {
 impl History {
     /// The time in which a publisher's history usually arrives, in nanoseconds.
     const BURST: i64 = 500_000_000;
-    /// The longest time in which history arrives. Later, an early source timestamp only shows that two clocks differ.
+    /// The longest time in which history arrives. After this time, a source timestamp from before the first arrival
+    /// only shows that two clocks differ.
     const LONGEST: i64 = 10_000_000_000;
     /// The largest number of publishers that are remembered.
     const PUBLISHERS: usize = 256;
@@ -62,7 +63,7 @@ impl History {
         std::mem::take(&mut self.is_in_window)
     }
 
-    /// Subtracts the intervals and the time of history from the intervals and the time of all messages.
+    /// Returns `intervals` and `active`, which are of all messages, without the intervals of history.
     pub(super) fn without(&self, intervals: Option<u64>, active: Duration) -> (Option<u64>, Duration) {
         (
             intervals.map(|intervals| intervals.saturating_sub(self.intervals)),

@@ -37,13 +37,14 @@ struct OpenGap {
 }
 
 impl OpenGap {
-    /// The largest number of open gaps. Fewer messages in a row are out of order at the same time.
+    /// The largest number of open gaps. Several threads swap only a few messages at the same time, so more gaps are not
+    /// needed.
     const MOST: usize = 4;
 }
 
 impl Losses {
     /// Adds a message, and counts the messages missing before it. `is_filtered` means that messages before or after
-    /// this message may have been left out on purpose. Such messages are not lost.
+    /// this message may have been left out by a content filter. Such messages are not lost.
     pub(super) fn add_message(
         &mut self,
         publisher: Gid,
@@ -53,8 +54,8 @@ impl Losses {
         distributions: &mut Distributions,
     ) {
         if is_filtered {
-            // Since the last pause, a message may have been recorded that was taken before the filter was set. So this
-            // publisher is paused again.
+            // A message that was taken before the filter was set may have been recorded after the last pause, and ended
+            // the pause. So this publisher is paused again.
             self.sequences.pause_publisher(publisher);
         }
         match self.sequences.accept(publisher, number, callback) {
@@ -73,14 +74,15 @@ impl Losses {
         }
     }
 
-    /// Removes a late message from its gap: it is not lost.
+    /// Subtracts a late message from the open gap with its number, because this message is not lost.
     #[cold]
     fn fill(&mut self, publisher: Gid, number: u64, distributions: &mut Distributions) {
         let has_number = |open: &&mut OpenGap| {
             open.publisher == publisher && (1..=open.length).contains(&steps(number, open.number))
         };
         let is_taken_back = self.sequences.is_taken_back(number);
-        // The latest gap is checked first: after a pause, a publisher can have several gaps with the same numbers.
+        // The latest gap is checked first, because a publisher can have several gaps with the same numbers after a
+        // pause.
         let (later, earlier) = self.open.split_at_mut(self.next);
         let open = later.iter_mut().rev().chain(earlier.iter_mut().rev()).flatten().find(has_number);
         if let Some(open) = open.filter(|_| is_taken_back) {
@@ -89,7 +91,7 @@ impl Losses {
         }
     }
 
-    /// Adds an open gap to the gaps: no further message of this gap is expected.
+    /// Adds an open gap to `gaps`, with the number of messages that are still missing.
     #[cold]
     fn close(&mut self, place: usize, distributions: &mut Distributions) {
         if let Some(open) = self.open[place].take() {
@@ -102,13 +104,12 @@ impl Losses {
         distributions.accept(Metric::PublicationSeqGap, gap as f64);
     }
 
-    /// Closes all open gaps at the end of a window.
     pub(super) fn close_all(&mut self, distributions: &mut Distributions) {
         (0..OpenGap::MOST).for_each(|place| self.close(place, distributions));
     }
 
     /// Ends a window. Returns the summary of the gaps before the window's messages. If losses are unknown, some gaps
-    /// are missing, so the summary has no samples.
+    /// are unknown, too, so the summary has no samples.
     pub(super) fn take(&mut self) -> Summary {
         let gaps = self.gaps.take();
         let evictions = self.sequences.evictions();

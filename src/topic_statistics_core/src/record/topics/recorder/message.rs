@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A message on its way through the recorder: the time of the take, the data that was read from the message, and the
-//! sample that is made from it.
+//! A message in the recorder: the epoch in which it was taken, the data that was read from it, and the sample that is
+//! recorded.
 
 use crate::record::topics::transport::{Gid, TransportInfo};
 
@@ -45,7 +45,7 @@ impl Epoch {
 pub struct ReceivedMessage {
     pub(super) epoch: Epoch,
     pub(super) header: i64,
-    /// The data except the header stamp; `None` if no metric needs them.
+    /// The data except the header stamp; `None` if no metric needs these data.
     pub(super) details: Option<Details>,
 }
 
@@ -64,10 +64,10 @@ pub(super) struct Details {
     pub(super) size: u32,
     /// How often simulated time had jumped when the message was taken.
     pub(super) jumps: u16,
-    /// Whether the node uses simulated time. (The compiler stores the tags of the enums around this struct in the unused
-    /// values of a `bool`.)
+    /// Whether the node uses simulated time. (This `bool` saves memory, because the compiler stores the tags of the
+    /// enums around this struct in its unused values.)
     pub(super) is_simulated: bool,
-    /// Whether messages before or after this message may have been left out on purpose.
+    /// Whether messages before or after this message may have been left out by a content filter.
     pub(super) is_filtered: bool,
 }
 
@@ -79,8 +79,8 @@ pub struct IntraProcessMessage {
     pub published: i64,
     /// The identifier of the buffer in which the message waited. The buffer is treated like a publisher.
     pub buffer: Gid,
-    /// The number of the message among all messages that were put into this buffer; `u64::MAX` if unknown. Missing
-    /// numbers are messages that were overwritten.
+    /// The number of the message among all messages that were put into this buffer; `u64::MAX` if unknown. A missing
+    /// number means that its message was overwritten in the buffer.
     pub number: u64,
 }
 
@@ -98,7 +98,7 @@ pub(super) enum Sample {
     Message {
         message: ReceivedMessage,
         callback: i64,
-        /// The ROS time at the start of the callback if the node uses simulated time; 0 if unknown.
+        /// The simulated time at the start of the callback; 0 if unknown, or if the node does not use simulated time.
         simulated: i64,
     },
     /// A message that was passed on within the process. Its callback starts.

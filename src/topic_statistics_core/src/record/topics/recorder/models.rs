@@ -26,7 +26,7 @@ struct Recorded {
     callback: i64,
     /// The reading of the clock directly after the message was recorded.
     returned: i64,
-    /// Whether the thread got the lock when it recorded the message.
+    /// Whether the thread got the lock when it recorded the message, so that the message did not go to the queue.
     is_direct: bool,
 }
 
@@ -87,8 +87,8 @@ impl Rig {
 ///
 /// - Each message is counted exactly once.
 /// - A known count is the number of messages whose callback started in the window. A window with figures has measured
-///   exactly these messages. There is one exception: a thread found the lock held, read the clock, and was preempted at
-///   the stop. Then the message of this thread is in the next window.
+///   exactly these messages. There is one exception: a thread found the lock held, read the clock, and was preempted
+///   until the window had ended. Then the message of this thread is in the next window.
 fn assert_windows(messages: &[Recorded], first: &Ended, second: &Ended) {
     let all = || format!("{messages:?} {first:?} {second:?}");
     let count =
@@ -113,7 +113,7 @@ fn assert_windows(messages: &[Recorded], first: &Ended, second: &Ended) {
     }
 }
 
-/// Two threads record messages while a window ends. A window has no samples of the period if its messages were
+/// Two threads record messages while a window ends. A window must have no samples of the period if its messages were
 /// recorded out of order, or if an earlier message is not recorded yet.
 #[test]
 fn a_message_has_a_period_since_the_one_before_it() {
@@ -161,7 +161,7 @@ fn a_message_is_in_the_window_of_its_time() {
 }
 
 /// A thread records more messages than fit into the queue while a window ends. If messages were counted but not
-/// measured while the window was being ended, they may belong to either window. Then neither window has figures.
+/// measured while the window was being ended, they may belong to either window. Then neither window may have figures.
 #[test]
 fn an_overflow_while_a_window_ends_leaves_no_wrong_figure() {
     let cases: [Reached; 4] = Default::default();
@@ -181,7 +181,7 @@ fn an_overflow_while_a_window_ends_leaves_no_wrong_figure() {
             let have_both = first.count > 0 && second.count > 0;
             reached.set_if(have_both && [first.has_figures, second.has_figures] == case);
         }
-        // The overflow must have no effect on a third window.
+        // The overflow of the queue must have no effect on a third window.
         let callback = rig.receive();
         let third = rig.end().unwrap();
         assert_eq!((third.count, third.measured), (1, 1), "{callback:?}");
@@ -189,8 +189,8 @@ fn an_overflow_while_a_window_ends_leaves_no_wrong_figure() {
     cases.iter().for_each(Reached::assert);
 }
 
-/// A message is taken and recorded while the statistics are disabled and enabled again. The message is in the window
-/// after the pause only if it was taken after the pause.
+/// A message is taken and recorded while the statistics are disabled and enabled again. The message must be in the
+/// window after the pause only if it was taken after the pause.
 #[test]
 fn a_message_of_another_epoch_is_not_recorded() {
     let [old, new] = [(); 2].map(|()| Reached::default());
@@ -219,8 +219,8 @@ fn a_message_of_another_epoch_is_not_recorded() {
 }
 
 /// One thread records more messages than fit into the queue, and another thread records one message, while the
-/// statistics are disabled. After `disable` has returned, no message is recorded or counted, not even a message that is
-/// in the queue.
+/// statistics are disabled. After `disable` has returned, no message may be recorded or counted, not even a message
+/// that is in the queue.
 #[test]
 fn nothing_is_recorded_after_the_statistics_were_disabled() {
     let recorded = Reached::default();

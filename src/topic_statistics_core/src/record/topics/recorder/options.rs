@@ -19,7 +19,7 @@ pub enum AgeSource {
     SourceTimestamp,
 }
 
-/// The options of a recorder: what is measured of a subscription's messages.
+/// The options of a recorder. They say what is measured of a subscription's messages.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct RecorderOptions {
@@ -71,7 +71,7 @@ impl RecorderOptions {
         Self { is_transient_local, ..self }
     }
 
-    /// The delays before the callback: parts of the time from the header stamp to the callback, or sums of them.
+    /// The delays before the callback: parts of the time from the header stamp to the callback, or sums of such parts.
     const DELAYS: MetricSet = MetricSet::of(&[
         Metric::HeaderToSource,
         Metric::SourceToReceive,
@@ -94,7 +94,7 @@ impl RecorderOptions {
         self.metrics.contains(Metric::MessageSize)
     }
 
-    /// Returns whether more data of a message are needed than its header stamp.
+    /// Returns whether the metrics need more data of a message than its header stamp.
     pub(super) fn needs_details(self) -> bool {
         self.needs_transport() || self.has_sizes() || self.is_simulated
     }

@@ -13,40 +13,38 @@ pub(super) struct Times {
     pub(super) header: i64,
     pub(super) source: i64,
     pub(super) received: i64,
-    /// The start of the callback.
     pub(super) callback: i64,
 }
 
 /// The time from a subscription's first message to its last message, without the time in which the subscription's
 /// statistics were disabled.
 ///
-/// A message changes only `last`. All other fields change with the first message of an epoch, and at the end of
-/// windows. (An epoch here lasts from the enabling to the disabling of the statistics.) Times of the current epoch are
-/// on the monotonic clock, times of earlier epochs are on the system clock.
+/// The recording of a message changes only `last`. All other fields change with the first message of an epoch, and at
+/// the end of windows. (An epoch here lasts from the enabling to the disabling of the statistics.) Times of the current
+/// epoch are on the monotonic clock, times of earlier epochs are on the system clock.
 #[derive(Default)]
 pub(super) struct Span {
-    /// The times of the last message.
     pub(super) last: Times,
     /// The start of the first message's callback, on the system clock.
     pub(super) first: Option<i64>,
     /// The start of the callback of this epoch's first message, on the monotonic clock.
     first_of_epoch: Option<i64>,
-    /// The start of the last message's callback, on the system clock, for the earlier epochs, and for a message of this
-    /// epoch before a suspend.
+    /// The start of the last message's callback, on the system clock. It is set only if this message is of an earlier
+    /// epoch, or was received before a suspend in this epoch.
     last_before: Option<i64>,
-    /// The marks of the last message. They are valid only while the last message's callback started at the time
-    /// `marks_of`.
+    /// The marks of the message whose callback started at the time `marks_of`. They are ignored if this is no longer
+    /// the last message.
     marks: Marks,
     marks_of: i64,
-    /// The number of epochs that have messages.
     epochs: u64,
-    /// The sum, over all earlier epochs, of the time from the epoch's first message to its last; in nanoseconds.
+    /// The sum, over all earlier epochs, of the time from the epoch's first message to its last message, in
+    /// nanoseconds.
     before: i64,
     /// Whether messages before the first or after the last measured message of an epoch were counted but not measured.
     is_unknown: bool,
 }
 
-/// The marks of the last message. (Marks are rare, so they are not stored with each message.)
+/// Rare properties of the last message, which are not stored with each message.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Marks {
     /// Whether the host was suspended after the window of the message. Then the message's time on the system clock is
@@ -54,7 +52,6 @@ pub(super) struct Marks {
     is_before_suspend: bool,
     /// Whether later messages were counted but not measured.
     pub(super) has_later: bool,
-    /// Whether the message was passed on within the process.
     pub(super) is_intra_process: bool,
 }
 
@@ -74,7 +71,8 @@ impl Span {
             return true;
         }
         if callback < *first {
-            // The thread of this message was preempted. The message is earlier by less than the time of the preemption.
+            // The message is recorded late, because its thread was preempted. So it is earlier than the first recorded
+            // message.
             *first = callback;
             if self.epochs == 1 {
                 self.first = Some(now);
@@ -97,7 +95,7 @@ impl Span {
         }
     }
 
-    /// Ends the epoch. `system` is the system clock as it was last read.
+    /// Ends the epoch, because the statistics are disabled. `system` is the system clock as it was last read.
     pub(super) fn end_epoch(&mut self, system: SystemClock) {
         self.last_before = self.last_message(system);
         if let Some(first) = self.first_of_epoch.take() {
@@ -106,8 +104,8 @@ impl Span {
         }
     }
 
-    /// Corrects the times of messages that were received before a step of the system clock. The time of a suspend is no
-    /// error, because this time has really passed.
+    /// Corrects the times of messages that were received before a step of the system clock. A step by a suspend is not
+    /// corrected, because the suspended time has really passed.
     pub(super) fn correct(&mut self, step: Step) {
         let correction = step.by - step.suspended;
         for time in [&mut self.first, &mut self.last_before].into_iter().flatten() {
@@ -140,7 +138,6 @@ impl Span {
         }
     }
 
-    /// Returns the time from the first message to the last message.
     pub(super) fn active(&self) -> Duration {
         duration(self.before + self.first_of_epoch.map_or(0, |first| self.last.callback - first))
     }

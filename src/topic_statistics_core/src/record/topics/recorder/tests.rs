@@ -29,7 +29,6 @@ const CYCLONE_DDS: &Transport =
 const UNKNOWN: &Transport =
     &Transport { name: "unknown", received: ReceivedTimestamp::Unknown, has_sequence_numbers: true };
 
-/// A recorder, and the clock of its test.
 struct Test {
     clock: TestClock,
     recorder: Recorder,
@@ -70,7 +69,6 @@ impl Test {
         test
     }
 
-    /// Disables and enables the statistics.
     fn restart(&self) {
         self.disable();
         self.enable(&self.clock);
@@ -84,7 +82,6 @@ impl Test {
         Delivery { transport, source: now - 30 * MS, received: now - 20 * MS, publisher: gid, number }
     }
 
-    /// Takes a message of 100 bytes with the header stamp `stamp`.
     fn take(&self, stamp: i64, delivered: impl Delivered) -> ReceivedMessage {
         self.received_message(self.epoch().unwrap(), stamp, delivered, || 100)
     }
@@ -102,7 +99,6 @@ impl Test {
         self.start(&self.take(self.clock.system() - 40 * MS, delivered));
     }
 
-    /// Receives the messages with these numbers from one publisher.
     fn receive_all(&self, numbers: RangeInclusive<u64>) {
         numbers.for_each(|number| self.receive(self.info(FAST_DDS, 1, number)));
     }
@@ -158,7 +154,7 @@ fn samples(window: &WindowStatistics, metric: Metric) -> u64 {
     window.get(metric).unwrap().sample_count
 }
 
-/// A metric that is in none of the sets of `RecorderOptions` would have no collector.
+/// Finds a metric that was forgotten in the sets of `RecorderOptions`: it would have no collector, and so no samples.
 #[test]
 fn each_metric_has_samples_if_it_is_the_only_one() {
     for &metric in Metric::OF_SUBSCRIPTIONS {
@@ -223,7 +219,7 @@ impl RosClock for SetClock {
     }
 }
 
-/// A source timestamp is on the system clock, and not in simulated time.
+/// A header stamp in simulated time and a source timestamp in system time must not give a delay.
 #[test]
 fn between_a_simulated_stamp_and_the_source_is_no_delay() {
     for (simulated, expected) in [(None, [true; 3]), (Some(SetClock::default()), [false, true, true])] {
@@ -272,8 +268,8 @@ fn stamps_that_are_unusable_for_more_than_30_s_are_one_warning() {
         assert_eq!(test.window().warnings, Vec::from_iter(expected), "{at}");
     }
 
-    // There are two publishers of `/clock`, but for 13 s there is only one publisher. In the last three of these
-    // seconds, stamps are usable again.
+    // There are two publishers of `/clock`, but for 13 s there is only one publisher. So stamps are usable again in the
+    // last three of these seconds, 10 s after the last jump.
     let (test, receive) = simulated(RecorderOptions::new());
     let mut logged = vec![];
     for at in 0..75 {
@@ -345,7 +341,7 @@ fn counts_are_unknown_if_a_message_is_of_one_of_two_windows() {
 #[test]
 fn a_message_begun_at_a_windows_end_takes_periods_if_one_waits() {
     // After the sample of a message was begun, the queue gets nothing, the end of a callback, or another thread's
-    // message.
+    // message. Only this message makes the order unknown, so that there are no periods.
     for (queued, expected) in [(0, 9), (1, 9), (2, 0)] {
         let test = Test::of([Metric::MessagePeriod, Metric::CallbackDuration]);
         test.receive_all(1..=10);
@@ -386,7 +382,7 @@ fn messages_beyond_the_queue_are_counted_and_the_rest_is_nan() {
     let totals = window.totals.unwrap();
     assert_eq!((totals.received, totals.lost), (50, None));
 
-    // In the next window, everything except the losses is known.
+    // The overflow must have no effect on the next window, except on the losses.
     test.receive_one(51);
     let FinishedWindow { statistics: window, warnings, .. } = test.window();
     assert!(warnings.is_empty(), "said once: {warnings:?}");
@@ -465,7 +461,7 @@ fn a_message_within_the_process_is_one_like_others() {
     test.clock.pass(30 * MS);
     receive(test.clock.monotonic() - 10 * MS, 1);
     test.clock.pass(50 * MS);
-    receive(test.clock.monotonic() - 10 * MS, 4); // the second and the third are overwritten
+    receive(test.clock.monotonic() - 10 * MS, 4); // the second and the third message are overwritten
     test.receive_while_held(2..=3, 0);
     test.clock.pass(S / 4);
     let window = test.end();
@@ -500,7 +496,7 @@ fn a_message_within_the_process_is_recorded_while_a_window_ends() {
     assert_eq!(window.count + test.end().count, 1);
 }
 
-/// A message before or after which other messages may have been filtered.
+/// A message of a subscription with a content filter: other messages before or after it may have been left out.
 struct Filtered(Delivery);
 
 impl Delivered for Filtered {
@@ -608,7 +604,7 @@ fn the_rate_is_known_where_the_times_of_both_ends_are() {
     let totals = test.end().totals.unwrap();
     assert_eq!((totals.received, totals.intervals), (3, None), "the time begins with an unmeasured message");
 
-    // If the queue has no room for messages from before the pause, these messages are not counted, either.
+    // Messages from before the pause must not be counted, either, if the queue has no room for them.
     let held = test.collectors.lock();
     (0..20).for_each(|_| assert!(test.start(&of_another_time).is_none()));
     drop(held);
@@ -723,8 +719,8 @@ fn a_suspend_does_not_change_the_time_of_the_message_before_it() {
     test.receive_one(2);
     assert_eq!(test.end().totals.unwrap().last_message, Some(now()), "the next message has the right time");
 
-    // The message is received at the start of the window in which the host is suspended, so the message may be from
-    // after the suspend.
+    // The message is received in the window in which the host is suspended, so the recorder cannot know that it came
+    // before the suspend.
     test.receive_one(3);
     test.clock.suspend(S);
     assert_eq!(test.end().totals.unwrap().last_message, Some(now()));
@@ -790,7 +786,7 @@ fn each_middleware_gives_what_its_transport_says() {
     {
         let test = Test::all_metrics();
         for number in [1, 4] {
-            // If a middleware without numbers gives a number, the number is ignored.
+            // A number from a middleware that does not support sequence numbers has to be ignored.
             test.receive(test.info(middleware, 1, number));
         }
         let window = test.window();
@@ -835,7 +831,7 @@ fn after_more_publishers_than_are_followed_only_windows_of_known_ones_have_losse
     assert_eq!((before.publishers, before.received), (None, u64::from(restarted) + 1));
     for (publishers, number, gaps, losses) in [
         (&[restarted][..], 5, (1, 3.0), Some((3, 0))),
-        // The first publisher is not followed any more, so the messages that it loses during this time are unknown.
+        // The first publisher was replaced and is not followed any more, so its losses since then are unknown.
         (&[restarted, 0], 6, (0, f64::NAN), None),
         (&[restarted, 0], 7, (2, 0.0), Some((0, 0))),
     ] {
@@ -853,7 +849,6 @@ fn after_more_publishers_than_are_followed_only_windows_of_known_ones_have_losse
     }
 }
 
-/// Returns the metrics that have a distribution in the window.
 fn distributed(window: &WindowStatistics) -> Vec<Metric> {
     Metric::ALL.iter().copied().filter(|metric| window.distribution(*metric).is_some()).collect()
 }
@@ -941,7 +936,7 @@ fn sizes_are_summed_until_one_is_not_known() {
     test.clock.pass(S);
     assert_eq!(test.end().bandwidth(), 0.0, "silence has a bandwidth of 0");
 
-    // Messages that are received while the statistics are disabled are not in the sum.
+    // Sizes of messages that are received while the statistics are disabled must not be in the sum.
     test.restart();
     receive(&test, 5);
     assert_eq!(test.totals().unwrap().bytes, Some(105 + u64::from(u32::MAX)));

@@ -11,7 +11,6 @@ pub(super) struct Warnings {
     given: u8,
 }
 
-/// A warning for the author or the operator of the node.
 #[derive(Clone, Copy)]
 pub(super) enum Warning {
     NoReceptionTime = 1,
@@ -27,7 +26,7 @@ impl Warnings {
         self.raised |= warning as u8;
     }
 
-    /// Returns the warnings that were raised, but that this function has not returned before.
+    /// Returns the raised warnings that this function has not returned before.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Warning> {
         let new = self.raised & !self.given;
         self.given |= new;

@@ -15,7 +15,6 @@ fn recorder() -> CallRecorder {
     recorder
 }
 
-/// Returns the numbers of calls, responses and dropped calls.
 fn counts(window: &WindowStatistics) -> [f64; 3] {
     [Metric::Calls, Metric::Responses, Metric::DroppedCalls].map(|metric| window.get(metric).unwrap().average)
 }

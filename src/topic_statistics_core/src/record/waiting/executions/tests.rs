@@ -11,7 +11,6 @@ const MS: i64 = 1_000_000;
 struct Test {
     names: ExecutorNames,
     executions: Executions,
-    /// The number of runs in each ended window.
     counts: Vec<u64>,
 }
 
@@ -51,7 +50,6 @@ impl Test {
         self.end(thread, until);
     }
 
-    /// Ends a window of one second.
     fn take(&mut self) -> ([Summary; 3], ExecutorWindow) {
         let (count, metrics) = self.executions.take(&EndedWindow::of_test(false));
         self.counts.push(count);
@@ -164,11 +162,11 @@ fn an_ended_thread_is_in_its_last_window_only() {
         window.threads.iter().map(|thread| (thread.name.to_string(), thread.busy)).collect()
     };
     test.run(0, timer, None, 0, 500 * MS);
-    test.start(0, timer, None, 600 * MS); // it throws an exception, so it has no end
+    test.start(0, timer, None, 600 * MS); // the callback throws an exception, so no end is recorded
     test.names.end_thread(0);
     assert_eq!(threads(&test.take().1), [("a".to_owned(), 90.0), ("b".to_owned(), 0.0)]);
     assert_eq!(threads(&test.take().1), [("b".to_owned(), 0.0)]);
-    // A new thread gets the number of the ended one.
+    // The first new thread has to get the number of the ended thread.
     assert_eq!(lock(&test.names.0).add_thread("c".into()), 0);
     assert_eq!(lock(&test.names.0).add_thread("d".into()), 2);
     assert_eq!(test.take().1.threads.len(), 3);
@@ -257,7 +255,6 @@ proptest! {
             let known = starts().filter(|run| run.3.is_some()).count();
             prop_assert_eq!(ready_to_run.sample_count as usize, known);
 
-            // The longest wait of each pair of callbacks.
             let mut pairs = std::collections::BTreeMap::new();
             for waiting in starts() {
                 let Some(ready) = waiting.3 else { continue };

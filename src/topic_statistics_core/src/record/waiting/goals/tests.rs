@@ -20,7 +20,6 @@ fn end<const IS_SERVER: bool>(recorder: &GoalRecorder<IS_SERVER>) -> WindowStati
     recorder.goals.end_window(&TestClock::new()).unwrap().statistics
 }
 
-/// Returns the averages and the numbers of samples of these metrics.
 fn of<const N: usize>(window: &WindowStatistics, metrics: [Metric; N]) -> [(f64, u64); N] {
     metrics.map(|metric| window.get(metric).map(|summary| (summary.average, summary.sample_count)).unwrap())
 }
@@ -123,7 +122,7 @@ fn a_rejected_request_to_cancel_has_no_delay() {
         if is_asked_again {
             goal.request_cancel(at(100));
         }
-        goal.end(Outcome::Canceled, at(107)); // the server may cancel a goal although no client requested this
+        goal.end(Outcome::Canceled, at(107)); // a server may cancel a goal without a request of a client
     }
     let goal = recorder.begin(at(0)()).unwrap();
     goal.request_cancel(at(10));
