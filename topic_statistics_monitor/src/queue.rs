@@ -31,7 +31,7 @@ impl<M> Queue<M> {
         }
     }
 
-    /// Counts a message that was dropped elsewhere.
+    /// Counts a message that was dropped for another reason than a full queue.
     pub fn count_dropped(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }

@@ -95,7 +95,7 @@ impl Terminal {
         self.pty.as_ref().unwrap().resize(size(rows, cols)).unwrap();
     }
 
-    /// Returns whether the alternate screen is shown without a cursor. `None` if only one of both is so.
+    /// Returns whether the screen is the alternate screen without a cursor. `None` if only one of the two is true.
     pub fn has_view(&self) -> Option<bool> {
         let parser = self.screen.lock().unwrap();
         let is_on = parser.screen().alternate_screen();

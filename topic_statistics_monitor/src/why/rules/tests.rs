@@ -324,7 +324,7 @@ fn two_authorities_for_one_frame_are_named_but_not_a_restarted_one() {
 #[test]
 fn stamps_in_the_future_or_the_past_are_named() {
     for (ahead, expected) in [
-        (S, None), // as AMCL
+        (S, None), // AMCL stamps 1 s ahead by default
         (-9 * S, None),
         (5 * S, Some("/amcl publishes the transform of the frame odom stamped 5.0 s in the future")),
         (-60 * S, Some("stamped 60.0 s in the past, and tf2 keeps 10 s")),
