@@ -5,7 +5,7 @@
 //!
 //! A full table removes entries in this order:
 //!
-//! 1. entries whose source has ended, according to the [length of the source's windows](believed);
+//! 1. entries whose source has ended: no window was received for a multiple of its [window length](believed);
 //! 2. entries of the sender that holds the largest part of the table, if this sender holds more than the sender of the
 //!    new entry: [`giving_way`](Shares::giving_way). Of this sender, entries that were seen only once are removed
 //!    first, then the youngest entries.

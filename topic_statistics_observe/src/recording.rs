@@ -55,7 +55,7 @@ pub struct RecordedTopic {
     /// The metrics of all windows, at most 16 metrics.
     pub metrics: Vec<RecordedMetric>,
     pub timeline: Timeline,
-    /// For each condition about the topic, the position of the condition in the recording, and the verdict.
+    /// For each condition about the topic, its index in [`Recording::conditions`], and the verdict.
     verdicts: Vec<(usize, Verdict)>,
 }
 

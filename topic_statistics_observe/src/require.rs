@@ -14,7 +14,7 @@ use crate::{
     row::{Row, Window},
 };
 
-/// Returns a line for each failed condition. Empty if all are fulfilled at the same time.
+/// Returns a line for each failed condition. Empty if all conditions are fulfilled at the same time.
 pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<String> {
     let line = |ConditionResult { topic, requirement, failure }| {
         let why = failure?;

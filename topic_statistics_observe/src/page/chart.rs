@@ -129,7 +129,7 @@ pub fn lines(lines: &[Line], from_zero: bool, until: f64) -> Option<String> {
                         light.mix(0.2),
                     )])?;
                 }
-                // The line covers the whole time of the windows, even if the part has only one window.
+                // The line spans from the start of the first to the end of the last window, so one window gives a line.
                 let first = part.first().map(|point| (time.value(point.began), point.mean));
                 let last = part.last().map(|point| (time.value(point.ended), point.mean));
                 let middle = part.iter().map(|point| at(point, point.mean));
