@@ -99,7 +99,7 @@ impl StatisticsReader {
         if self.graph.is_due() {
             self.subscribe()?;
         }
-        // At most as many messages as fit the queue, so that a flood does not delay the rest of the program.
+        // Reads at most as many messages as fit the queue, so that a flood does not delay the rest of the program.
         for (at, received) in self.messages.try_iter().take(Queue::<Received>::SIZE) {
             match received {
                 Received::Metric(sender, window) => {

@@ -194,7 +194,7 @@ impl RowProvider for WaitingWatcher {
         if self.subscriber.graph.is_due() {
             self.refresh();
         }
-        // At most as many messages as fit the queue, so that a flood does not delay the rest of the program.
+        // Reads at most as many messages as fit the queue, so that a flood does not delay the rest of the program.
         for (at, (name, what)) in self.messages.try_iter().take(Queue::SIZE) {
             let Some(watched) = self.watched.get_mut(&name) else { continue };
             let has_room = match (&mut watched.state, what) {

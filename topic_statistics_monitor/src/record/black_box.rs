@@ -40,7 +40,7 @@ use crate::process::print_error;
 use files::Files;
 use schedule::{Cause, Next, Schedule, Trigger};
 
-/// The part of the black box that its triggers and its writer share.
+/// The state that the triggers and the writer thread of the black box share.
 pub struct BlackBox {
     last: Duration,
     after: Duration,

@@ -150,7 +150,7 @@ impl Source {
         observed.map_or(Duration::ZERO, |(last, first)| last.saturating_duration_since(first))
     }
 
-    /// Returns whether the source has stopped publishing: if the table `is_full`, after a shorter silence.
+    /// Returns whether the source has stopped publishing. If the table `is_full`, a shorter silence is enough.
     pub fn is_gone(&self, now: Instant, is_full: bool) -> bool {
         let claim = self.row.window.as_ref().map_or(Duration::ZERO, |window| window.length);
         let window = believed(claim, self.observed(), is_full);

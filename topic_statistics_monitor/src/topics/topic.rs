@@ -147,7 +147,7 @@ impl Topic {
         });
         let recorded = self.recorded.clone();
         if let Some(recorded) = &recorded {
-            recorded.set_publishers(publishers); // before the first message
+            recorded.set_publishers(publishers); // set before the first message is received
         }
         let SubscribeContext { node, free_workers, .. } = context;
         let worker =

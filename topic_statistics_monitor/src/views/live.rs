@@ -120,7 +120,7 @@ impl Drop for LiveTerminal {
 }
 
 impl AlternateScreen {
-    /// Restores the terminal once: a second restore would move the cursor to the message of a panic.
+    /// Restores the terminal only once, because a second restore would move the cursor onto the text of a panic.
     fn restore(&self) -> io::Result<()> {
         if self.is_restored.swap(true, Ordering::Relaxed) {
             return Ok(());

@@ -449,7 +449,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Returns the participants of nodes that have logged, or that are the only node that publishes a topic.
+    /// Returns the participants of nodes that have logged to `/rosout`, or that alone publish a topic.
     fn participants(&self) -> BTreeMap<&'a str, &'a [u8]> {
         let mut known = BTreeMap::new();
         if !self.snapshot.has_participants {
