@@ -23,7 +23,7 @@ use crate::{
     row::{LastMinute, Row},
 };
 
-/// The windows of a run.
+/// The windows of a run of a program, which the report shows.
 ///
 /// The memory of a recording depends on the number of topics, not on the length of the run. A recording has at most
 /// [`MAX_TOPICS`](Self::MAX_TOPICS) topics, and one [`Timeline`] for each topic.
