@@ -221,7 +221,7 @@ pub struct Snapshot {
     pub flows: BTreeMap<String, Flows>,
     /// Whether the first 12 bytes of a GID are the participant, which all publishers of a node share.
     pub has_participants: bool,
-    /// The GID of a publisher of `/rosout` by the name of its logger: `robot.camera` for the node `/robot/camera`.
+    /// For each logger, such as `robot.camera` of the node `/robot/camera`, the GID of its publisher of `/rosout`.
     pub loggers: BTreeMap<String, Gid>,
     pub transforms: Transforms,
     /// `use_sim_time` of each node that subscribes to `/clock`. `None` if a node did not answer with a boolean.

@@ -154,7 +154,7 @@ impl Hops {
     const LONGEST: usize = 16;
     /// The maximum number of paths.
     const MOST: usize = 100;
-    /// The maximum number of steps of the search for paths.
+    /// The maximum number of hops that one search for paths tries.
     const STEPS: u32 = 100_000;
 
     pub fn accept(&mut self, source: &str, window: &Window) {

@@ -154,7 +154,7 @@ impl Subscribed {
     }
 }
 
-/// Returns how long ago a time on the system clock is. Wrong if the clock was stepped since.
+/// Returns how long ago a time on the system clock is. The result is wrong if the clock was stepped after that time.
 fn age(time: i64) -> Duration {
     Duration::from_nanos(system_time().saturating_sub(time).try_into().unwrap_or_default())
 }

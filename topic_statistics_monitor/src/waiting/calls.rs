@@ -119,7 +119,7 @@ impl Calls {
         Metric::ResponseDelay,
         Metric::OldestCall,
     ];
-    /// The metrics that count the events of a step.
+    /// The metrics that are counts of events, each with the step whose events it counts.
     const COUNTS: [(Metric, Step); 3] = [
         (Metric::Calls, Step::RequestSent),
         (Metric::Requests, Step::RequestReceived),

@@ -56,7 +56,7 @@ struct Heard {
     flows: BTreeMap<String, Flows>,
     transforms: Transforms,
     loggers: BTreeMap<String, Gid>,
-    /// The last time on `/clock`, in nanoseconds.
+    /// The time in the last message on `/clock`, in nanoseconds. `None` before the first message.
     clock: Option<i64>,
 }
 

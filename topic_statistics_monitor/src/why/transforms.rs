@@ -19,7 +19,7 @@ pub struct Stamp {
     pub at: Duration,
     /// The time of reception on the system clock, in nanoseconds.
     pub system: i64,
-    /// The last time on `/clock`, in nanoseconds. `None` if no message was received on `/clock`.
+    /// The time in the last message on `/clock`, in nanoseconds. `None` if no message was received on `/clock`.
     pub clock: Option<i64>,
 }
 

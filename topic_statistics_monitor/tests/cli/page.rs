@@ -71,7 +71,7 @@ impl Browser {
 
     fn run(&self, arguments: &[&str], page: &Path) -> (String, String) {
         let output = Command::new(&self.program)
-            // In a container, the sandbox of Chromium does not work, and /dev/shm is small.
+            // In a container, Chromium's sandbox does not work, and /dev/shm is too small. So neither is used.
             .args([
                 "--headless",
                 "--no-sandbox",
