@@ -150,7 +150,7 @@ fn json(path: &Path) -> Value {
         "path": path.topics().collect::<Vec<_>>(),
         "unit": "ms",
         "mean": path.mean(),
-        // A percentile of a sum is not the sum of the hops' percentiles.
+        // The percentiles of a path are unknown: they are not the sums of the percentiles of its hops.
         "p50": null, "p90": null, "p99": null, "p99_9": null,
         "same_messages": path.is_of_same_messages(),
         "lost": path.lost(),

@@ -20,11 +20,11 @@ struct Identity {
     node: String,
     fully_qualified: String,
     hardware_id: String,
-    /// Whether a status is named like its topic, without the node.
+    /// Whether the name of a status is the topic's name only, without the node's name.
     by_topic: bool,
 }
 
-/// Publishes the health of all rows on `/diagnostics` each second, and that of a row at once if it becomes ERROR.
+/// Publishes the health of all rows on `/diagnostics` each second, and the health of a new ERROR at once.
 pub struct Diagnostics {
     node: Node,
     identity: Identity,
@@ -67,7 +67,7 @@ impl Diagnostics {
         if message.status.is_empty() {
             return Ok(());
         }
-        // The conversion of a time of the node's clock to a ROS time does not fail.
+        // `to_ros_msg` never fails for a time of the node's clock.
         message.header.stamp = self.node.get_clock().now().to_ros_msg().unwrap_or_default();
         self.publisher.publish(message)
     }
@@ -88,9 +88,9 @@ fn status(identity: &Identity, row: &Row, judge: &Judge) -> DiagnosticStatus {
         (last.received, last.lost) = (window.received.map(|_| row.received), row.lost);
         last
     });
-    // The last window of a silent row is not published, because it does not include the silence after it.
+    // The last window of a silent row is not published, because the window does not show the silence that followed.
     let window = window.filter(|_| judge.health().level != Level::Stale);
-    // A row of --from-statistics has the name of its source. A topic has that of the source of --publish.
+    // A row of --from-statistics is named like its source. For a topic, the source is the one that --publish publishes.
     let is_source = row.name.contains(':');
     let source =
         if is_source { row.name.clone() } else { format!("{}:{}", identity.fully_qualified, row.name) };

@@ -28,10 +28,10 @@ impl Graph {
         Self { node: Arc::clone(node), has_changed: Arc::default(), last_refresh: None, next_change: None }
     }
 
-    /// Returns whether it is time to read the graph. Called before the reading, so that no change is missed.
+    /// Returns whether it is time to read the graph. Call this before reading, so that no change is missed.
     pub fn is_due(&mut self) -> bool {
         let is_early = self.last_refresh.is_some_and(|last| last.elapsed() < Self::MIN_INTERVAL);
-        // The first call returns `true`: nodes that exist at the start are not reported as a change.
+        // The first call returns `true`, because rclrs reports no change for nodes that exist at the start.
         if is_early || !(self.has_changed.swap(false, Ordering::Relaxed) || self.last_refresh.is_none()) {
             return false;
         }

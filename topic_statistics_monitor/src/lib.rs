@@ -109,7 +109,7 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     arguments.check_sources(&patterns)?;
     let report = arguments.report.as_deref().map(PageFile::new).transpose()?;
     let junit = arguments.junit.as_deref().map(PageFile::new).transpose()?;
-    // Before the context is created: it loads the middleware, which can write to standard output.
+    // Standard output is taken before the context loads the middleware, which can write to standard output.
     let output = take_stdout()?;
     let is_terminal = output.is_terminal();
     let executor = context("topic_monitor", ros)?.create_basic_executor();

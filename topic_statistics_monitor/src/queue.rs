@@ -19,7 +19,7 @@ pub struct Queue<M> {
 impl<M> Queue<M> {
     pub const SIZE: usize = 10_000;
 
-    /// Returns the two ends of the queue. A receiver gets each message with the time at which it was put.
+    /// Returns the two ends of the queue. A receiver gets each message with the time at which it entered the queue.
     pub fn new() -> (Arc<Self>, Receiver<(Instant, M)>) {
         let (sender, messages) = mpsc::sync_channel(Self::SIZE);
         (Arc::new(Self { sender, dropped: AtomicU64::new(0) }), messages)
@@ -31,7 +31,7 @@ impl<M> Queue<M> {
         }
     }
 
-    /// Counts a message that was dropped elsewhere.
+    /// Counts a message that was dropped for another reason than a full queue.
     pub fn count_dropped(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }

@@ -52,7 +52,7 @@ pub struct Recorder {
 impl Recorder {
     /// Starts the writer. Without the black box, creates the first file; errors if it exists or cannot be created.
     pub fn start(node: &Node, options: Options) -> Result<Self, RecordError> {
-        // The queue of the black box is limited further, because most of the memory is for the messages of the ring.
+        // With the black box, the queue is smaller, because the ring of the last messages needs most of the memory.
         let most = if options.black_box.last.is_some() { Options::MAX_CACHE } else { u64::MAX };
         let max_cache = options.max_cache_size.unwrap_or(Options::MAX_CACHE).min(most);
         let clock = Some(node.get_clock()).filter(|clock| matches!(clock.clock_type(), ClockType::RosTime));
@@ -99,10 +99,10 @@ impl Recorder {
 pub enum RecordError {
     #[error("{} cannot be created: {source}", name(&path.display().to_string()))]
     Create { path: PathBuf, source: io::Error },
-    /// The disk is full. The file has its end, because the disk space for the end was reserved.
+    /// The disk is full. The file is complete, because the disk space for the end of the file was reserved.
     #[error("the recording has ended because the disk is full; {summary}")]
     DiskFull { summary: String },
-    /// The file cannot be written for another reason. The file has no end.
+    /// The file cannot be written for another reason. The file is incomplete: its end (with the index) is missing.
     #[error("the recording has ended because its file cannot be written: {reason}; {summary}")]
     Write { reason: String, summary: String },
     #[error("the writer of the recording panicked")]

@@ -15,15 +15,15 @@ use std::{
 use ratatui::crossterm::terminal::disable_raw_mode;
 use topic_statistics_observe::ros::signals;
 
-/// How long the program may take to end after a signal: a write to a full pipe could block forever.
+/// The time that the program has to end after a signal. Without a limit, a write to a full pipe could block forever.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// How much longer the program may take to end when only files remain to be written: the report and the recording.
 const LIMIT_OF_REPORT: Duration = Duration::from_secs(30);
 
-/// Tells whether SIGINT, SIGTERM or SIGHUP has asked the program to end. If it does not end in time, the default action
-/// of the signal ends the process. If the process ignores SIGHUP at its start, as under nohup, it continues to ignore
-/// it.
+/// Tells whether SIGINT, SIGTERM or SIGHUP has asked the program to end. If the program does not end in time, the
+/// default action of the signal ends the process. A process that ignores SIGHUP at its start, as under nohup, continues
+/// to ignore SIGHUP.
 #[derive(Debug)]
 pub struct Interrupt {
     signals: signals::Interrupt,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Reads the messages on /statistics, and keeps a row for each source of statistics. The module reads the callbacks of
-//! executors from /diagnostics.
+//! Reads the messages on /statistics, and keeps a row for each source of statistics. For sources that are executors,
+//! the module also reads lines about their callbacks from /diagnostics.
 //!
 //! Any process can publish any values on /statistics and /diagnostics. So names and values are checked on reception,
 //! all memory is limited, and messages beyond a limit are counted and reported.
@@ -62,7 +62,7 @@ enum Received {
     Refused(String),
 }
 
-/// A subscription with a QoS that all publishers can serve. It does not exist before the first publisher.
+/// A subscription with a QoS that all publishers can serve. It is created when the first publisher appears.
 struct Subscribed<T: rosidl_runtime_rs::Message> {
     topic: String,
     subscription: Option<(WorkerSubscription<T, ()>, Qos)>,
@@ -94,12 +94,12 @@ impl StatisticsReader {
     }
 
     /// Reads the received messages. Calls `complete` with the row of the source for each complete window. After a delay
-    /// of the network, one call can see several windows of a source, of which the row keeps the last one.
+    /// of the network, one call can receive several windows of a source. The row keeps only the last of these windows.
     pub fn poll_windows(&mut self, mut complete: impl FnMut(&Row)) -> Result<(), RclrsError> {
         if self.graph.is_due() {
             self.subscribe()?;
         }
-        // At most as many messages as fit the queue, so that a flood does not delay the rest of the program.
+        // Reads at most as many messages as fit the queue, so that a flood does not delay the rest of the program.
         for (at, received) in self.messages.try_iter().take(Queue::<Received>::SIZE) {
             match received {
                 Received::Metric(sender, window) => {

@@ -52,7 +52,7 @@ impl<'a> TopicWatcher<'a> {
         selection: Selection,
         recording: Option<Arc<Recording>>,
     ) -> Result<Self, StatisticsError> {
-        // All metrics except the duration of the callback, because the callback only records the message:
+        // Measures all metrics except the duration of the callback, because the callback only records the message.
         let metrics = Metric::OF_SUBSCRIPTIONS.iter().copied();
         let metrics = metrics.filter(|metric| *metric != Metric::CallbackDuration);
         let statistics = StatisticsOptions::new()
@@ -70,7 +70,7 @@ impl<'a> TopicWatcher<'a> {
         });
         Ok(Self {
             node: Arc::clone(node),
-            // No events for the monitor's own losses: each node that loses messages publishes events itself.
+            // No events about the monitor's own losses, because each node that loses messages publishes events.
             #[cfg(feature = "interfaces")]
             statistics: NodeStatistics::with_options(
                 node,

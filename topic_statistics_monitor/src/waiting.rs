@@ -44,7 +44,7 @@ pub struct WaitingWatcher {
     kind: Kind,
     selection: Selection,
     period: Duration,
-    /// The maximum number of services or actions. Those selected by name are always watched.
+    /// The maximum number of services or actions. Services and actions selected by name are always watched.
     max: usize,
     subscriber: Subscriber,
     watched: BTreeMap<Arc<str>, Watched>,
@@ -94,7 +94,7 @@ struct Subscribed {
     qos: Qos,
     since: Instant,
     _subscription: Subscription,
-    /// The subscription to the feedback of an action, when it has a publisher.
+    /// The subscription to the feedback of an action. `None` before the feedback has a publisher.
     feedback: Option<Subscription>,
 }
 
@@ -112,7 +112,7 @@ impl WaitingWatcher {
     /// The default of `--max-topics`.
     const MAX: usize = 500;
     const DEPTH: u32 = 1000;
-    /// The assumed maximum time until a subscription has its publishers. Windows that begin before are not whole.
+    /// The assumed maximum time until a subscription is matched with publishers. Earlier windows lack messages.
     const MATCHING: Duration = Duration::from_millis(500);
 
     pub fn new(node: &Node, arguments: &Arguments, selection: Selection) -> Self {
@@ -179,7 +179,7 @@ impl WaitingWatcher {
         }
     }
 
-    /// Stops watching something without a publisher that was not selected by name. Returns whether it was found.
+    /// Stops watching a service or action without a publisher, unless selected by name. Returns whether there was one.
     fn make_room(&mut self) -> bool {
         let is_gone = |name: &&Arc<str>| {
             !self.selection.is_named(name) && !self.subscriber.graph.has_publisher(&topic_of(name, self.kind))
@@ -194,7 +194,7 @@ impl RowProvider for WaitingWatcher {
         if self.subscriber.graph.is_due() {
             self.refresh();
         }
-        // At most as many messages as fit the queue, so that a flood does not delay the rest of the program.
+        // Reads at most as many messages as fit the queue, so that a flood does not delay the rest of the program.
         for (at, (name, what)) in self.messages.try_iter().take(Queue::SIZE) {
             let Some(watched) = self.watched.get_mut(&name) else { continue };
             let has_room = match (&mut watched.state, what) {
@@ -248,7 +248,7 @@ impl Watched {
         subscriber: &Subscriber,
     ) {
         let topic_type = publishers[0].topic_type.clone();
-        // Earlier events of services are not needed, but the last statuses of actions.
+        // For services, earlier events are not needed. For actions, the last statuses from before are needed.
         let offered: Vec<_> = publishers
             .iter()
             .map(|publisher| match self.row.kind {
@@ -385,7 +385,7 @@ impl Subscriber {
         let is_first = AtomicBool::new(true);
         let callback = move |message: GoalStatusArray, info: MessageInfo| {
             let statuses = message.status_list.iter().map(|goal| (goal.goal_info.goal_id.uuid, goal.status));
-            // Only for the first message: the clock of the server may be behind, so that later ones seem old, too.
+            // Only the first message is checked: if the server's clock is behind, later messages would also seem old.
             let is_older = is_first.swap(false, Ordering::Relaxed)
                 && info.source_timestamp.is_some_and(|sent| sent < subscribed_at);
             let is_old = is_older || subscribed.elapsed() < WaitingWatcher::MATCHING;

@@ -39,7 +39,7 @@ use transforms::Transforms;
 /// How long the program listens to topics by default, and the shortest time with `--duration`.
 const LISTENS: Duration = Duration::from_secs(5);
 const LISTENS_LEAST: Duration = Duration::from_secs(2);
-/// If the graph keeps changing, the longest default time from the start until the program listens.
+/// The longest default time from the start until the program starts to listen, even if the graph keeps changing.
 const GRACE: Duration = Duration::from_secs(10);
 /// How many times the program listens by default, at most. It listens again if new problems appear while it listens.
 const ROUNDS: u32 = 3;
@@ -221,10 +221,10 @@ pub struct Snapshot {
     pub flows: BTreeMap<String, Flows>,
     /// Whether the first 12 bytes of a GID are the participant, which all publishers of a node share.
     pub has_participants: bool,
-    /// The GID of a publisher of `/rosout` by the name of its logger: `robot.camera` for the node `/robot/camera`.
+    /// For each logger, such as `robot.camera` of the node `/robot/camera`, the GID of its publisher of `/rosout`.
     pub loggers: BTreeMap<String, Gid>,
     pub transforms: Transforms,
-    /// The parameter of the nodes that subscribe to `/clock`. `None` if a node did not answer with a boolean.
+    /// `use_sim_time` of each node that subscribes to `/clock`. `None` if a node did not answer with a boolean.
     pub sim_time: BTreeMap<String, Option<bool>>,
     /// The messages that nodes received, by node and topic.
     pub received: BTreeMap<(String, String), Received>,

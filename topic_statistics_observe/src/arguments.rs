@@ -21,9 +21,9 @@ Conditions:
              (or 100+-10%)
   A metric without a value in the window fulfils no condition.";
 
-/// Returns the names and patterns of the topics to show. These are `topics`. If `topics` is empty, these are the topics
-/// of the expectations. Without expectations, these are the topics of the conditions, if each condition names a topic.
-/// An empty result means all topics.
+/// Returns the names and patterns of the topics to show: `topics`. If `topics` is empty, returns the topics of the
+/// expectations. Without expectations, returns the topics of the conditions, if each condition names a topic. An empty
+/// result means all topics.
 pub fn patterns<'a>(
     topics: &[Pattern],
     expected: Option<&ExpectationFile>,

@@ -5,10 +5,10 @@
 //!
 //! A full table removes entries in this order:
 //!
-//! 1. entries whose source has ended, according to the [length of the source's windows](believed);
-//! 2. entries of the sender that holds most, if this sender holds more than the sender of the new entry:
-//!    [`giving_way`](Shares::giving_way). Entries that were seen only once are removed first, then the youngest
-//!    entries.
+//! 1. entries whose source has ended: no window was received for a multiple of its [window length](believed);
+//! 2. entries of the sender that holds the largest part of the table, if this sender holds more than the sender of the
+//!    new entry: [`giving_way`](Shares::giving_way). Of this sender, entries that were seen only once are removed
+//!    first, then the youngest entries.
 //!
 //! So one process can fill a table only as long as no other process needs room in the table.
 
@@ -31,7 +31,7 @@ impl Sender {
     }
 }
 
-/// The limit for the window length of a source that has been observed for a shorter time than this limit. The alerts in
+/// The longest window length that is believed if a source has been observed for a shorter time than this. The alerts in
 /// `grafana/` support windows up to this length.
 pub const UNOBSERVED: Duration = Duration::from_secs(300);
 
@@ -89,9 +89,9 @@ impl Shares {
         }
     }
 
-    /// Returns the sender whose entries have to be removed so that the table has room for `size` of `newcomer`, and the
-    /// size that has to be removed at least. `None` if the table has room or is smaller than `size`, or if the largest
-    /// other sender would hold less than `newcomer` after the removal.
+    /// Returns the sender whose entries must be removed, and the least size to remove, so that an entry of `newcomer`
+    /// with this size fits in the table. `None` if the entry fits already, if `size` is more than the whole table, or
+    /// if the largest other sender would hold less than `newcomer` after the removal.
     pub fn giving_way(&self, newcomer: Sender, size: usize) -> Option<(Sender, usize)> {
         if self.has_room(size) || size > self.max {
             return None;

@@ -58,7 +58,7 @@ struct Source {
     /// Whether the row is judged as a latched topic, whose publishers keep their last messages.
     is_latched: bool,
     judged_until: Instant,
-    /// The lengths of the last two windows, because the window after a late window is shorter.
+    /// The lengths of the last two windows. The longer one counts, because a window after a late window is too short.
     lengths: [Duration; 2],
 }
 
@@ -72,7 +72,7 @@ impl Expected {
         self.times = Some((time, nanoseconds));
     }
 
-    /// Judges the rows with a new window (named in `new`), and those without a recent window, as silent.
+    /// Compares the rows named in `new` by their new windows, and rows without a recent window as silent.
     pub fn judge(&mut self, new: &[String], rows: &[&Row], now: Instant) -> Vec<JudgedRow> {
         if self.sources.len() > rows.len() {
             self.sources.retain(|name, _| rows.iter().any(|row| row.name == *name));
@@ -101,7 +101,7 @@ impl Expected {
         judged
     }
 
-    /// Judges the rows and sets their health. Returns the names of the rows whose level changed, with the change.
+    /// Compares the rows and sets their health. Returns the names of the rows whose level changed, with the change.
     pub fn update(&mut self, new: &[String], rows: &mut impl Rows, now: Instant) -> Vec<(String, Change)> {
         let mut changes = vec![];
         for JudgedRow { name, health, change } in self.judge(new, &rows.rows(), now) {
@@ -113,7 +113,7 @@ impl Expected {
         changes
     }
 
-    /// Returns the rows that have expectations, each with its judge.
+    /// Returns the rows that have expectations, each with the [`Judge`] that compares its windows with them.
     pub fn judged<'a>(&'a self, rows: &'a [&Row]) -> impl Iterator<Item = (&'a Row, &'a Judge)> {
         rows.iter().filter_map(|row| Some((*row, &self.sources.get(&row.name)?.as_ref()?.judge)))
     }
@@ -128,10 +128,10 @@ impl Expected {
 }
 
 impl Source {
-    /// A row without a new window for this number of window lengths is silent.
+    /// A row is judged as silent if it has had no new window for this number of window lengths.
     const LATE: u32 = 3;
 
-    /// Sets whether the row is judged as a latched topic. A change creates a new judge.
+    /// Sets whether the row is judged as a latched topic. If this changes, the comparison starts again.
     fn set_latched(&mut self, is_latched: bool, expectations: impl FnOnce() -> Option<Expectations>) {
         if std::mem::replace(&mut self.is_latched, is_latched) == is_latched {
             return;
@@ -141,8 +141,8 @@ impl Source {
         }
     }
 
-    /// Tells the judge that messages were received before the row's first window. The first window of a subscription is
-    /// incomplete, so the row does not get this window. But the only message of a topic such as a map can be in it.
+    /// Reports to the judge that messages came before the row's first window. The first window of a subscription is
+    /// incomplete, so the row does not get it. But it can have the only message of a topic such as a map.
     fn begin_with_messages_before(&mut self, first: &JudgedWindow, row: &Row) {
         let start = self.judged_until.checked_sub(first.length);
         let is_before = row.last_message.zip(start).is_some_and(|(message, start)| message < start);
@@ -152,7 +152,7 @@ impl Source {
         }
     }
 
-    /// Returns the last window of a row in the form that the judge accepts.
+    /// Returns the last window of a row in the form that [`Judge::accept`] needs.
     fn window_of(&mut self, row: &Row) -> Option<JudgedWindow> {
         let window = row.window.as_ref()?;
         self.judged_until = window.ended;
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_row_without_windows_is_silent_now() {
-        // The row of a recording is judged with the times of the recording.
+        // Catches a silence that is not at the times of the recording.
         let mut recorded = expected("/imu", "silence: error");
         recorded.set_times(at(100), 1000);
         let new = Row::new("/imu");
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!((judged.health.lasting, judged.change.is_some()), (Duration::from_secs(3), true));
         assert!(judge_both(105).is_none() && judge_both(107).unwrap().change.is_none());
 
-        // The statistics of the last window are not used for the time after this window.
+        // After the last window, the time since the last message is computed anew, not taken from the window.
         let mut expected = self::expected("/imu", "error_unless: silent<2s");
         let mut imu = row("/imu", 100.0, 0);
         for stop in 100..103 {

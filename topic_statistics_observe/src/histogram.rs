@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn two_groups_of_samples_are_two_groups_of_bars() {
-        // At scale 4, the samples are in buckets -1 to 101, so nine buckets share a bar. 2^(8/16) = 1.414, 2^(98/16) =
-        // 69.79
+        // At scale 4, the samples are in buckets -1 to 101, so nine buckets share a bar. The first bar ends at 2^(8/16)
+        // = 1.414, and the last bar starts at 2^(98/16) = 69.79.
         let ages = of(&[[1.0; 980].as_slice(), &[81.0; 20]].concat());
         let lines = lines(Metric::MessageAge, Some(&ages), 60);
         assert_eq!(lines[0], "message_age in the last minute, ms: 1000 samples");

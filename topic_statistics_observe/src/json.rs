@@ -114,7 +114,7 @@ pub fn write_object(to: &mut impl Write, object: &impl Serialize) -> io::Result<
     writeln!(to)
 }
 
-/// Writes strings in ASCII, so that a terminal finds no control characters in the JSON.
+/// Escapes all characters outside printable ASCII, so that a terminal finds no control characters in the JSON.
 struct Ascii;
 
 impl serde_json::ser::Formatter for Ascii {
@@ -132,7 +132,7 @@ impl serde_json::ser::Formatter for Ascii {
     }
 }
 
-/// An object about a topic that is not a window.
+/// An object about a topic, but not about one of its windows.
 #[derive(Serialize)]
 struct Event<'a> {
     topic: &'a str,
@@ -153,7 +153,7 @@ enum What<'a> {
 struct HealthLine {
     level: &'static str,
     message: String,
-    /// When the first window with this level began, in nanoseconds since the Unix epoch. 0 before it.
+    /// When the first window with this level began, in nanoseconds since the Unix epoch. 0 before the first window.
     since: i64,
     condition: Option<String>,
     value: f64,

@@ -39,7 +39,7 @@ pub struct Origin {
 const BARS: usize = 48;
 /// The maximum number of publishers listed for a topic.
 const PUBLISHERS: usize = 32;
-/// The maximum number of a topic's further charts, and of its histograms: other nodes can have many metrics.
+/// The maximum number of other charts, and of histograms, of a topic, because other nodes can have many metrics.
 const OTHER_CHARTS: usize = 8;
 const PERIOD: &str = "message_period";
 const AGE: &str = "message_age";
@@ -325,7 +325,7 @@ impl RecordedMetric {
         !NOT_ALONE.contains(&&*self.name)
     }
 
-    /// Returns whether a chart of the metric is useful, unlike one of equal message sizes.
+    /// Returns whether the samples of the metric differ. A chart of equal message sizes would be useless.
     fn is_varied(&self) -> bool {
         self.name != Metric::MessageSize.name() || self.figures.min() < self.figures.max()
     }
@@ -336,7 +336,7 @@ fn figure_of(caption: Markup, svg: String) -> Markup {
     html! { figure { figcaption { (caption) } (PreEscaped(svg)) } }
 }
 
-/// Returns the table of a topic's metrics, and the names of those without samples.
+/// Returns the table of a topic's metrics, and the names of the metrics without samples.
 fn metrics(topic: &RecordedTopic) -> Markup {
     let (measured, other): (Vec<_>, Vec<_>) =
         topic.metrics.iter().partition(|metric| metric.figures.count() > 0);

@@ -21,16 +21,16 @@ pub const PUBLISHER_NODE: &str = "topic_statistics:publisher_node";
 /// The metadata key of the publishers' QoS: a YAML sequence, as rosbag2 writes it.
 pub const OFFERED_QOS: &str = "offered_qos_profiles";
 
-/// The name of a record with a topic's totals, which replaces an earlier one of the same topic and scope.
+/// The name of a record with a topic's totals. A later record replaces an earlier record of the same topic and scope.
 pub const TOTALS: &str = "topic_statistics:totals";
 
 /// The name of the metadata record that describes a file of the black box. A later record replaces an earlier record.
 pub const BLACK_BOX: &str = "topic_statistics:black_box";
 
-/// The name of a metadata record with a trigger of the black box.
+/// The name of a metadata record about a trigger: why and when the black box (`--last`) had to write messages.
 pub const TRIGGER: &str = "topic_statistics:trigger";
 
-/// The files that totals include.
+/// The files whose messages are counted in a topic's totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     File,
@@ -42,7 +42,7 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedTotals {
     pub topic: String,
-    /// The files that the numbers include.
+    /// The files whose messages are counted.
     pub scope: Scope,
     pub messages_recorded: u64,
     /// Gaps in the publishers' sequence numbers. `None` if the middleware provides no sequence numbers.

@@ -23,7 +23,7 @@ use crate::{
     row::{LastMinute, Row},
 };
 
-/// The windows of a run.
+/// The windows of a run of a program, which the report shows.
 ///
 /// The memory of a recording depends on the number of topics, not on the length of the run. A recording has at most
 /// [`MAX_TOPICS`](Self::MAX_TOPICS) topics, and one [`Timeline`] for each topic.
@@ -33,7 +33,7 @@ pub struct Recording {
     pub started: Instant,
     /// When the run started, on the system clock.
     pub started_at: SystemTime,
-    /// The length of a timeline's slots at the start of the run.
+    /// The length of a timeline's slots (ranges of time) at the start of the run.
     slot: Duration,
     /// The conditions that the windows are checked against.
     pub conditions: Vec<Condition>,
@@ -45,7 +45,7 @@ pub struct Recording {
 /// The windows of a topic, or of a source of statistics.
 #[derive(Debug)]
 pub struct RecordedTopic {
-    /// The topic's row at the time when its last window was recorded. Without a window, the row at the end of the run.
+    /// The topic's row when its last window was recorded. If the topic had no window, the row at the end of the run.
     pub row: Row,
     pub windows: u64,
     /// The number of windows in which the system clock was stepped.
@@ -55,7 +55,7 @@ pub struct RecordedTopic {
     /// The metrics of all windows, at most 16 metrics.
     pub metrics: Vec<RecordedMetric>,
     pub timeline: Timeline,
-    /// For each condition about the topic, the position of the condition in the recording, and the verdict.
+    /// For each condition about the topic, its index in [`Recording::conditions`], and the verdict.
     verdicts: Vec<(usize, Verdict)>,
 }
 
@@ -65,7 +65,7 @@ pub struct RecordedMetric {
     pub name: String,
     pub unit: String,
     pub figures: Merged,
-    /// The samples of all windows with a distribution. Windows of other nodes can have none.
+    /// The samples of all windows that have a distribution. Windows of other nodes may have no distribution.
     pub distribution: Distribution,
 }
 
@@ -98,7 +98,7 @@ impl Recording {
         topic.add(row, self.started, &self.conditions);
     }
 
-    /// Adds rows without a window, and lets conditions fail that never had a value.
+    /// Adds the rows that never had a window. Marks the conditions that never had a value as failed.
     pub fn finish(&mut self, rows: &[&Row], now: Instant) {
         for row in rows {
             if self.topics.len() < Self::MAX_TOPICS && !self.topics.contains_key(&row.name) {
@@ -119,7 +119,7 @@ impl Recording {
         topics
     }
 
-    /// Returns the verdicts of each condition on each topic that it is about, in the order of the conditions.
+    /// Returns the verdict of each condition for each topic that the condition is about, ordered by condition.
     pub fn verdicts(&self) -> Vec<(&Condition, &RecordedTopic, &Verdict)> {
         let mut verdicts = vec![];
         for (number, condition) in self.conditions.iter().enumerate() {
@@ -149,7 +149,7 @@ impl Recording {
 }
 
 impl RecordedTopic {
-    /// The maximum number of metrics recorded for a topic. Only other nodes can have more.
+    /// The maximum number of metrics recorded for a topic. Only sources of statistics can have more.
     const MAX_METRICS: usize = 16;
 
     fn new(row: &Row, slot: Duration, conditions: &[Condition]) -> Self {
@@ -201,7 +201,7 @@ impl RecordedTopic {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
-    /// Returns the position of a metric in the slots of the timeline.
+    /// Returns the index of a metric, which is the same in each slot of the timeline.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.metrics.iter().position(|metric| metric.name == name)
     }

@@ -81,7 +81,7 @@ pub struct Row {
     pub nodes: Vec<String>,
     /// The QoS of the monitor's subscription. Empty before the monitor has subscribed.
     pub qos: String,
-    /// The number of earlier subscriptions, whose message type or QoS did not fit all publishers.
+    /// The number of earlier subscriptions, each replaced because its message type or QoS did not fit all publishers.
     pub earlier_subscriptions: u64,
     /// Whether all publishers are transient local. The silence of such a (latched) topic is no fault.
     pub is_latched: bool,
@@ -142,7 +142,7 @@ pub struct Window {
     pub rate: f64,
     /// The number of messages received in the window. `None` if unknown.
     pub received: Option<u64>,
-    /// The number of messages in the window of a source, derived from its metrics. `None` if unknown.
+    /// For a source of statistics: the number of messages, derived from the source's metrics. `None` if unknown.
     pub inferred: Option<u64>,
     /// The number of messages lost in the window. `None` if unknown.
     pub lost: Option<u64>,
@@ -189,7 +189,7 @@ pub struct Publisher {
     pub last_received: Instant,
 }
 
-/// An entry of a row's history: one window, or several short windows.
+/// An entry of a row's history of the last minute: one window, or several short windows together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HistoryEntry {
     pub began: Instant,
@@ -273,7 +273,7 @@ impl Row {
         distribution.map_or(f64::NAN, |distribution| distribution.quantile(quantile))
     }
 
-    /// Returns the last whole window. `None` if it ended long ago, for example with its node.
+    /// Returns the last whole window. `None` if the window ended long ago, for example because its node has ended.
     pub fn recent_window(&self, now: Instant) -> Option<&Window> {
         let is_recent = |window: &&Window| {
             now.saturating_duration_since(window.ended)
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn a_status_is_that_of_the_time() {
         let imu = || row("/imu", 100.0, 0);
-        // The topic /tf_static has three publishers, and each publisher published once.
+        // Each of three publishers of /tf_static published once. So the topic has a mean period, but no regular rate.
         let tf_static = || Row { mean_period: 2500.0, ..row("/tf_static", 1.0, 0) };
         let problem = |problem: Problem| Row { problem: Some(problem), ..row("/imu", 100.0, 3) };
         let waiting = || problem(Problem::Waiting("gone".to_owned()));

@@ -13,14 +13,14 @@ use topic_statistics_observe::row::Window;
 /// The statistics that nodes have published about hops, and about the subscriptions and publishers of the hops' topics.
 #[derive(Debug, Default)]
 pub struct Hops {
-    /// The sources by name. Names end with numbers, such as `NAME (2)`, if a node has several sources of a name.
+    /// The sources by name. If a node has several sources of the same name, the names end with numbers: `NAME (2)`.
     sources: BTreeMap<String, Source>,
 }
 
 /// The windows of each metric of [`Hops::METRICS`].
 type Source = BTreeMap<Metric, Windows>;
 
-/// A source that is a hop.
+/// A hop: messages from an input topic through a node to an output topic.
 struct Hop<'a> {
     id: HopId,
     windows: &'a Windows,
@@ -34,7 +34,7 @@ pub struct HopId {
 }
 
 impl HopId {
-    /// Reads the name of a hop, `NODE:INPUT:OUTPUT`, with or without a number.
+    /// Reads the name of a hop, `NODE:INPUT:OUTPUT`, with or without a number such as ` (2)` at its end.
     fn parse(source: &str) -> Option<Self> {
         let (node, topics) = plain(source).split_once(':')?;
         let (input, output) = topics.split_once(':')?;
@@ -42,7 +42,7 @@ impl HopId {
     }
 }
 
-/// Returns the name of a source without its number. ROS names contain no space, so the number begins after a space.
+/// Returns a source's name without a number such as ` (2)` at its end. ROS names contain no space.
 fn plain(source: &str) -> &str {
     match source.rsplit_once(" (") {
         Some((name, number)) if number.ends_with(')') => name,
@@ -97,7 +97,7 @@ pub struct PathHop {
     pub min: f64,
     pub max: f64,
     pub count: u64,
-    /// The largest number of samples in a window: the counts of two hops can differ by it, as their windows end apart.
+    /// The largest number of samples in one window. The counts of two hops can differ by one such window.
     of_one_window: u64,
     /// The number of messages received on the input topic. `None` if unknown.
     pub received: Option<u64>,
@@ -108,7 +108,7 @@ pub struct PathHop {
 }
 
 impl PathHop {
-    /// Returns whether the node also makes publications on the output topic that this hop does not cause.
+    /// Returns whether the node also publishes messages on the output topic that are not caused by this hop's input.
     pub fn is_partial(&self) -> bool {
         self.publications.is_some_and(|all| all > self.count.saturating_add(self.of_one_window))
     }
@@ -123,7 +123,7 @@ impl Path {
         self.0.iter().map(|hop| hop.mean).sum()
     }
 
-    /// Returns the index of the hop with the highest mean. `None` if no hop has a mean.
+    /// Returns the index of the hop with the highest mean delay. `None` if no hop has a mean.
     pub fn worst(&self) -> Option<usize> {
         let known = (0..self.0.len()).filter(|index| !self.0[*index].mean.is_nan());
         known.max_by(|one, other| self.0[*one].mean.total_cmp(&self.0[*other].mean))
@@ -134,7 +134,7 @@ impl Path {
         self.0.iter().try_fold(0, |sum: u64, hop| Some(sum.saturating_add(hop.lost?)))
     }
 
-    /// Returns whether all hops probably measured the same messages. Only then the sum of their means is exact.
+    /// Returns whether all hops probably measured the same messages. If not, the sum of the hops' means is not exact.
     pub fn is_of_same_messages(&self) -> bool {
         let low = self.0.iter().map(|hop| hop.count).min().unwrap_or_default();
         let slack = self.0.iter().map(|hop| hop.of_one_window).max().unwrap_or_default();
@@ -154,7 +154,7 @@ impl Hops {
     const LONGEST: usize = 16;
     /// The maximum number of paths.
     const MOST: usize = 100;
-    /// The maximum number of steps of the search for paths.
+    /// The maximum number of hops that one search for paths tries.
     const STEPS: u32 = 100_000;
 
     pub fn accept(&mut self, source: &str, window: &Window) {
@@ -219,7 +219,7 @@ impl Hops {
             found.filter_map(|(_, source)| get(source.get(&metric)?)).reduce(u64::saturating_add)
         };
         let lost = |windows: &Windows| {
-            // Without a sample, the losses are unknown, because the middleware may provide no sequence numbers.
+            // Without a sample of the gap, losses are unknown: the middleware may provide no sequence numbers.
             let gaps = || windows.within(span).filter(|gap| gap.sample_count > 0 && gap.average >= 0.0);
             gaps().next()?;
             let lost = gaps().map(|gap| (gap.average * gap.sample_count as f64).round() as u64);
@@ -232,7 +232,7 @@ impl Hops {
             max: known().map(|figures| figures.maximum).fold(f64::NAN, f64::max),
             count,
             of_one_window: known().map(|figures| figures.sample_count).max().unwrap_or_default(),
-            // Without a sample, the number is unknown: the middleware may provide no source timestamps.
+            // Without a sample, the number is unknown, because the middleware may provide no source timestamps.
             received: sum_of(Metric::SourceToCallback, input, &|windows| {
                 Some(windows.count(span)).filter(|count| *count > 0)
             }),
@@ -242,7 +242,7 @@ impl Hops {
     }
 }
 
-/// Adds to `found` each way from the topic `at`, to which `path` leads, to the topic `last`.
+/// Adds to `found` each path that starts with `path`, which ends at the topic `at`, and that ends at the topic `last`.
 fn extend<'a>(
     hops: &'a [Hop<'a>],
     path: &mut Vec<&'a Hop<'a>>,

@@ -33,7 +33,7 @@ pub fn missing(graph: &Graph, hops: &Hops, first: &str, last: &str) -> Vec<Strin
         let through = through.filter(|(_, end)| reads(&end.node));
         let through = through.map(|(output, end)| (&*end.node, &**output, false));
         let mut through: Vec<_> = through.collect();
-        through.sort_unstable(); // the order of the middleware's list may change
+        through.sort_unstable(); // the middleware lists publishers in any order
         for (node, output, is_hop) in by_hops.chain(through) {
             let cost = cost + usize::from(!is_hop);
             if ways.get(output).is_none_or(|(known, _)| cost < *known) {

@@ -40,7 +40,7 @@ use crate::process::print_error;
 use files::Files;
 use schedule::{Cause, Next, Schedule, Trigger};
 
-/// The part of the black box that its triggers and its writer share.
+/// The state that the triggers and the writer thread of the black box share.
 pub struct BlackBox {
     last: Duration,
     after: Duration,
@@ -60,7 +60,7 @@ impl BlackBox {
     pub fn new(options: &Options, last: Duration) -> Result<Self, RecordError> {
         let BlackBoxOptions { after, on, max_files, .. } = &options.black_box;
         let (files, after) = (Files::new(options.path(), *max_files as usize)?, after.unwrap_or_default());
-        // The last file of an earlier run counts, so that a restarted program also begins at most one per minute.
+        // The last file of an earlier run counts, so that a restarted program also begins at most one file per minute.
         let began = files.age_of_last().and_then(|age| Instant::now().checked_sub(age));
         let schedule = Mutex::new(Schedule::new(last, after, began));
         let max_bytes = options.max_cache_size.unwrap_or(Self::MAX_BYTES);
@@ -107,7 +107,7 @@ impl BlackBox {
         let text = cause.to_string();
         let mut schedule = self.schedule();
         let what = match schedule.trigger(Trigger { at: Instant::now(), time, cause }) {
-            // The writer needs the lock to begin the file. So the path in the line is the path that the writer uses.
+            // The writer begins the file after `schedule` is unlocked, so the writer will get the same path.
             Next::Begins(time) => format!("writing {}", shown(&self.files.path(time))),
             Next::LeftOut => return format!("{text}: left out, because too many triggers wait"),
             Next::Joins => "added to the file that is being written".to_owned(),

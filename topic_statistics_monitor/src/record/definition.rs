@@ -35,7 +35,7 @@ impl Definition {
     }
 
     fn find(files: Directory, message_type: &MessageTypeName) -> Option<Self> {
-        // rosidl installs a JSON file beside a definition, with the hashes of the type and of those that it contains.
+        // Beside a definition, rosidl installs a JSON file with the hashes of the type and of the contained types.
         let description: Value = serde_json::from_str(&read(files, message_type, "json")?).ok()?;
         let own = message_type.to_string();
         let (mut type_hash, mut contained) = (None, vec![]);
@@ -55,7 +55,7 @@ impl Definition {
     }
 }
 
-/// Returns the definitions of a type and of the types that it contains. `None` if one is missing.
+/// Returns the definitions of a type and of the types that it contains. `None` if a definition is missing.
 fn text(
     files: Directory,
     root: &MessageTypeName,

@@ -40,7 +40,7 @@ use super::{
 
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The end of the file can still be written.
+    /// The disk is full, but the end of the file can still be written, in the space reserved for it.
     #[error("the disk is full")]
     Full,
     /// The end of the file cannot be written.
@@ -84,8 +84,8 @@ pub struct TopicInFile {
     channels: Option<Channels>,
 }
 
-/// What all channels of a topic have in common in a file. The QoS is that of the publishers known at the beginning, as
-/// in rosbag2, because the library rosbags ignores a channel with another QoS than in rosbag2's metadata.
+/// The properties that all channels of a topic have in a file. The QoS is that of the publishers when the topic is
+/// added, as in rosbag2's metadata, because the library rosbags ignores a channel whose QoS differs from the metadata.
 #[derive(Clone)]
 struct Channels {
     schema: u16,
@@ -104,7 +104,7 @@ impl TopicInFile {
 
 pub struct BagFile {
     path: PathBuf,
-    /// The start of the file's duration.
+    /// The time from which the limit of the file's duration counts.
     pub started: Instant,
     file: File,
     writer: Writer<NoSeek<Sink>>,
@@ -266,7 +266,7 @@ impl BagFile {
         let schema =
             self.writer.add_schema(&topic.message_type, definition.encoding, definition.text.as_bytes())?;
         self.pending += bytes;
-        self.end += bytes + 2048; // with two records of totals, and their index
+        self.end += bytes + 2048; // 2048: two records of totals, and their index
         let channels = Channels { schema, qos: topic.offered_qos(false).to_string() };
         self.insert(topic, before, Some(channels.clone()));
         Ok(channels)
@@ -278,7 +278,7 @@ impl BagFile {
         self.topics.insert(new.topic.index, new);
     }
 
-    /// Sets the losses of a topic at the end of the recording, with those after its last message.
+    /// Sets the losses of a topic at the end of the recording, including losses after the topic's last message.
     pub fn set_losses(&mut self, topic: &Arc<RecordedTopic>, before: Losses) {
         let losses = topic.losses();
         if losses != before && !self.topics.contains_key(&topic.index) {
@@ -289,8 +289,8 @@ impl BagFile {
         }
     }
 
-    /// Writes the present chunk, and the totals of topics that have lost messages since the last call. After a crash,
-    /// they are the last totals in the file.
+    /// Writes the present chunk, and the totals of topics that have lost messages since the last call. If the program
+    /// then crashes, these are the last totals in the file.
     pub fn flush(&mut self, whole: Whole) -> Result<(), WriteError> {
         let lossy = |in_file: &&TopicInFile| in_file.losses != in_file.reported;
         let totals: Vec<_> =
@@ -334,7 +334,7 @@ impl BagFile {
         let mut sink = self.writer.into_inner().into_inner();
         sink.flush().map_err(failed)?;
         let position = self.position.load(Ordering::Relaxed);
-        // Frees the disk space reserved after the end. If the call fails, it stays reserved until the file is removed.
+        // Frees the disk space reserved after the end. If this fails, the space is reserved until the file is removed.
         let _kept = self.file.set_len(position);
         self.file.sync_all().map_err(failed)
     }
@@ -344,7 +344,7 @@ impl BagFile {
         FileInfo { name, times: self.times, messages: self.messages }
     }
 
-    /// Returns the metadata that rosbag2 writes into each file, in version 8: all versions of rosbag2 can read its QoS.
+    /// Returns the metadata that rosbag2 writes into each file. All versions of rosbag2 can read the QoS of version 8.
     fn rosbag2_metadata(&self) -> String {
         let topics = self.topics.values().filter_map(|TopicInFile { topic, written, channels, .. }| {
             let qos = channels.as_ref()?.qos.as_str().into();

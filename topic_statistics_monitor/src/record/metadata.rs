@@ -77,7 +77,7 @@ pub fn distribution() -> String {
     std::env::var("ROS_DISTRO").unwrap_or_default()
 }
 
-/// Writes metadata.yaml of a split recording, for `ros2 bag`. Returns `false` if there is one, of another bag.
+/// Writes metadata.yaml of a split recording. Returns `false` if the directory has a metadata.yaml of another bag.
 pub fn write<'a>(
     directory: &Path,
     files: &[FileInfo],
@@ -94,8 +94,8 @@ pub fn write<'a>(
     Ok(true)
 }
 
-/// Returns QoS profiles, each once, as the value of `offered_qos_profiles`, which is also valid YAML. Policies are the
-/// numbers of `rmw/types.h`, which all versions of rosbag2 can read, or with `has_names` names, for newer versions.
+/// Returns QoS profiles without duplicates, as the value of `offered_qos_profiles`, which is also valid YAML. Policies
+/// are the numbers of `rmw/types.h`, which all versions of rosbag2 can read. With `has_names`, policies are names.
 pub fn offered_qos<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>, has_names: bool) -> Value {
     let names: [(&str, &[&str]); 4] = [
         ("history", &["system_default", "keep_last", "keep_all", "unknown"]),

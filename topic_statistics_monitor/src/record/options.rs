@@ -74,7 +74,7 @@ pub struct Options {
     pub black_box: BlackBoxOptions,
 }
 
-/// The options of the black box, which are arguments.
+/// The arguments of the black box, which keeps the last messages in memory.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Black box")]
 #[group(id = "black_box")]

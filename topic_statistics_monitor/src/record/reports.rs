@@ -100,7 +100,7 @@ impl Events {
             if message.status.is_empty() {
                 continue;
             }
-            // The conversion of a time of the node's clock to a ROS time does not fail.
+            // `to_ros_msg` never fails for a time of the node's clock.
             message.header.stamp = self.node.get_clock().now().to_ros_msg().unwrap_or_default();
             // An error is ignored, because the totals at the end of the file include the losses of an event that was
             // not published.

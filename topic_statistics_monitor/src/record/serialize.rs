@@ -108,8 +108,8 @@ const _: () = assert!(mem::size_of::<DynamicMessageView<'_>>() == mem::size_of::
 
 /// Returns the pointer to the C struct of a message. `None` if the view does not have the expected layout.
 ///
-/// rclrs 0.8 gives access only to the fields, and a pointer to a field must not read others. The order of a view's
-/// words is unspecified, but two of them are known: the structure, and the size of the struct.
+/// rclrs 0.8 gives access only to the fields, and a pointer to one field must not be used to read other fields. The
+/// order of a view's words is unspecified. But the structure and the size are known, so the third word is the pointer.
 fn struct_of(message: &DynamicMessageView<'_>) -> Option<*const u8> {
     // SAFETY: A view of rclrs 0.8 is a reference and a slice, as large as three words: all bytes are initialized. Any
     // word is valid as a raw pointer.

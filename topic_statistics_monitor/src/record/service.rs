@@ -33,7 +33,7 @@ pub fn serve(
     })
 }
 
-/// Returns the totals of a topic. What the recorder has written and lost are counts of metrics.
+/// Returns the totals of a topic. The numbers of written and lost messages are counts of metrics.
 fn answer(topic: &RecordedTopic, measurement_source_name: String) -> TopicStatistics {
     let (losses, written) = (topic.losses(), topic.written());
     let metric = |name: &str, unit: &str, count| MetricTotals {

@@ -35,9 +35,9 @@ pub struct QueuedMessage {
     pub publisher: Gid,
     /// The publication sequence number. `None` if the middleware provides no sequence numbers.
     pub number: Option<u64>,
-    /// The received timestamp of the message. If the node uses simulated time, the time of the callback.
+    /// The received timestamp of the message. If the node uses simulated time, the simulated time of the callback.
     pub log_time: u64,
-    /// The source timestamp, which is never on simulated time, or else the log time.
+    /// The source timestamp. The log time if the node uses simulated time, or if the message has no source timestamp.
     pub publish_time: u64,
     /// When the callback got the message, on the monotonic clock.
     pub received: Instant,
@@ -80,7 +80,7 @@ struct Received {
 
 #[derive(Default)]
 struct Publishers {
-    /// The node of all publishers. `None` if they belong to several nodes: the graph of rclrs 0.8 has no GIDs.
+    /// The node of all publishers. `None` for several nodes, because the graph of rclrs 0.8 has no GIDs to compare.
     node: Option<String>,
     qos: Vec<QoSProfile>,
 }
@@ -148,7 +148,7 @@ impl RecordedTopic {
         }
     }
 
-    /// The topic has no subscription until the next message: messages sent before it do not count as lost.
+    /// Call this when the subscription ends: messages sent before the next received message do not count as lost.
     pub fn pause(&self) {
         lock(&self.received).numbers.pause();
     }
@@ -384,7 +384,7 @@ pub mod tests {
         let (received, source) = (1_795_802_456 * S, 1_795_802_456 * S - 300_000);
         assert_eq!(times(None, received, Some(source)), Some((received, source)));
         assert_eq!(times(None, received, None), Some((received, received)));
-        // A message with a header stamp of 99.9 s has an age of 100 ms, not of 57 years.
+        // With a publish time on the system clock, a message stamped at 99.9 s would have an age of 57 years.
         assert_eq!(times(Some(100 * S), received, Some(source)), Some((100 * S, 100 * S)));
         assert_eq!(times(Some(0), received, Some(source)), None, "no message on /clock yet");
     }

@@ -8,7 +8,7 @@ use topic_statistics_observe::recorded::{RecordedTotals, Scope};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// The number of messages lost before the recorder. `None` if the middleware provides no sequence numbers.
+    /// The number of messages lost on the way to the recorder. `None` if the middleware provides no sequence numbers.
     pub in_transport: Option<u64>,
     /// The number of messages that the recorder received but did not write.
     pub in_recorder: u64,
@@ -24,7 +24,7 @@ impl Losses {
         }
     }
 
-    /// Returns the losses since an earlier time; at least 0, because a late message reduces the number.
+    /// Returns the losses since an earlier time. Never negative, although a late message reduces the number of losses.
     pub fn since(self, before: Self) -> Self {
         let transport = self.in_transport.zip(before.in_transport);
         Self {

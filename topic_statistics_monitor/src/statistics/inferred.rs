@@ -13,7 +13,7 @@ use topic_statistics_observe::row::{MetricFigures, Window};
 #[derive(Debug, Default)]
 pub struct MessageCount {
     by: By,
-    /// The number of consecutive windows, up to the last window with messages, that had at least two messages each.
+    /// The number of consecutive windows with at least two messages each, up to the last window with messages.
     regular: u32,
     /// The number of windows without samples since the last window with messages.
     empty: u32,
@@ -28,16 +28,16 @@ pub struct MessageCount {
 enum By {
     #[default]
     Nothing,
-    /// Only periods, of windows with two or more messages. A window without a period has at most one.
+    /// Only periods show messages. A window without a period has at most one message.
     Periods,
     /// The source has a metric with one sample for each message.
     Samples,
 }
 
 impl MessageCount {
-    /// After this number of consecutive windows with at least two messages each, a window without samples is unusual.
+    /// After this number of consecutive windows with at least two messages each, missing samples may have been lost.
     const REGULAR: u32 = 3;
-    /// The number of consecutive windows without samples after a loss of samples at the end of a window.
+    /// If a node loses samples at the end of a window, at most this number of consecutive windows has no samples.
     const MAY_BE_LOST: u32 = 2;
     /// How long messages may have no age after a step of the node's system clock.
     const WITHOUT_AGES: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ impl MessageCount {
 
     /// Returns the number of messages in a window. `None` if the number is unknown. `last` is the previous window.
     pub fn messages(&mut self, window: &Window, last: Option<&Window>) -> Option<u64> {
-        // A node stamps both ends at the end of a window, so an overlap shows a step back of the clock.
+        // A node sets start and stop when a window ends, so windows overlap only if its clock was stepped back.
         let start = window.times.start.as_nanoseconds();
         if last.is_some_and(|last| last.times.stop.as_nanoseconds().saturating_sub(start) > Self::STEP) {
             self.no_ages_until = window.ended.checked_add(Self::WITHOUT_AGES + window.length);

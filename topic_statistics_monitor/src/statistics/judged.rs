@@ -75,7 +75,7 @@ fn a_clock_that_was_stepped_back_is_no_silence() {
     let slow: Metrics = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
     let sized: Metrics = &[("message_age", 2.0, 1), ("message_size", 320.0, 1)];
     let without_size: Metrics = &[("message_age", NONE, 0), ("message_size", NONE, 0)];
-    // The clock is stepped back by 9 s after 10 windows. Then messages have no age, but their sizes.
+    // The clock is stepped back by 9 s after 10 windows. After the step, messages have sizes, but no ages.
     for (before, empty, after, window, level) in [
         (slow, EMPTY, slow, 29, Level::Ok),
         (slow, EMPTY, EMPTY, 29, Level::Stale),

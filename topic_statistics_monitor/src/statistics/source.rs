@@ -92,14 +92,14 @@ impl Source {
         self.incomplete.as_ref().is_some_and(is_over) && self.complete()
     }
 
-    /// Returns the length of a window: by its stamps, which are on the system clock of another host, or if that clock
-    /// was stepped, the time since the previous window was received.
+    /// Returns the length of a window, from its stamps, which are on the system clock of another host. If that clock
+    /// was stepped, returns the time since the previous window was received.
     fn length(&self, times: Times, received_at: Instant) -> Duration {
         let (start, stop) = (times.start.as_nanoseconds(), times.stop.as_nanoseconds());
         let stamped = stop.saturating_sub(start).clamp(0, Self::MAX_LENGTH);
         let stamped = Duration::from_nanos(stamped.try_into().unwrap_or_default());
         let since = self.last_window.map(|last| received_at.saturating_duration_since(last));
-        // A little longer is no step: delayed windows arrive shortly after each other.
+        // A slightly longer window shows no step, because delayed windows arrive shortly after each other.
         let is_stepped = |since: &Duration| stamped.is_zero() || stamped > 2 * *since + Self::MAX_DELAY;
         since.filter(is_stepped).unwrap_or(stamped)
     }
@@ -110,7 +110,7 @@ impl Source {
             let found = window.metrics.iter().find(|metric| metric.name == name);
             found.map(|metric| metric.figures).unwrap_or_default()
         };
-        // Of messages received or published, of requests, or of calls of a timer.
+        // A period is the time between messages received or published, between requests, or between calls of a timer.
         let is_period = |metric: &&MetricFigures| metric.name.parse().is_ok_and(Metric::is_period);
         let period = window.metrics.iter().find(is_period).map(|metric| metric.figures).unwrap_or_default();
         let age = value_of("message_age");
@@ -129,7 +129,7 @@ impl Source {
             window.lost = Some(lost);
             row.lost = Some(row.lost.unwrap_or_default().saturating_add(lost));
         }
-        // A window with n messages has n - 1 periods, or n if they are carried over from the previous window.
+        // A window with n messages has n - 1 periods, or n periods if the first period began in the previous window.
         let messages = period.sample_count.max(age.sample_count);
         row.received = row.received.saturating_add(messages);
         let silence = Duration::try_from_secs_f64(silence.average / 1e3).ok();
@@ -150,7 +150,7 @@ impl Source {
         observed.map_or(Duration::ZERO, |(last, first)| last.saturating_duration_since(first))
     }
 
-    /// Returns whether the source has stopped publishing: if the table `is_full`, after a shorter silence.
+    /// Returns whether the source has stopped publishing. If the table `is_full`, a shorter silence is enough.
     pub fn is_gone(&self, now: Instant, is_full: bool) -> bool {
         let claim = self.row.window.as_ref().map_or(Duration::ZERO, |window| window.length);
         let window = believed(claim, self.observed(), is_full);

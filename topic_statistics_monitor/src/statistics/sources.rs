@@ -16,7 +16,7 @@ use topic_statistics_observe::{
 
 use super::source::Source;
 
-/// The sources that have published, and those selected by their full names, which do not count for the limit.
+/// The sources that have published, and the sources selected by full names, which do not count for the limit.
 #[derive(Debug)]
 pub struct Sources {
     patterns: Vec<Pattern>,
@@ -29,7 +29,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Creates the table for `max` sources on `topic` that match a pattern. Without a pattern, all are selected.
+    /// Creates the table for at most `max` sources on `topic`. The patterns select sources; without a pattern, all.
     pub fn new(patterns: Vec<Pattern>, topic: &str, max: usize) -> Self {
         let waiting = |name: &str| {
             // rclcpp publishes node names without a slash, so the name that the source will have is unknown.
@@ -63,8 +63,8 @@ impl Sources {
         self.left_out.len()
     }
 
-    /// Adds a metric that a process published, received at the time `at`. Returns the name of the source if the metric
-    /// completes its previous window.
+    /// Adds a metric that a process published, received at the time `at`. Returns the name of the source if this metric
+    /// is the first of a new window, so that the previous window of the source is complete.
     pub fn accept(&mut self, message: MetricWindow, sender: Sender, at: Instant) -> Option<String> {
         let name = message.source.clone();
         if !self.patterns.is_empty() && !self.patterns.iter().any(|pattern| pattern.is_match(&name)) {
@@ -90,8 +90,8 @@ impl Sources {
         source.accept(message, at).then_some(name)
     }
 
-    /// Adds a distribution to the last minute of its source. That of an unknown source is ignored: its metrics arrive
-    /// soon, or the table has no room.
+    /// Adds a distribution to the last minute of its source. A distribution of a source without a row is ignored,
+    /// because only metrics add rows.
     pub fn accept_distribution(&mut self, message: &MetricDistribution, at: Instant) {
         if let Some(source) = self.sources.get_mut(&message.source) {
             source.accept_distribution(message, at);
@@ -105,8 +105,8 @@ impl Sources {
         }
     }
 
-    /// Makes room for a source of `newcomer` in a full table: removes sources that have ended, or else one of a sender
-    /// that holds more than `newcomer`: a source that was seen only once, or else the youngest one.
+    /// Makes room in a full table for a source of `newcomer`: removes sources that have ended. If none has ended,
+    /// removes a source of a sender that holds more than `newcomer`: one that was seen only once, or the youngest.
     fn make_room(&mut self, newcomer: Sender, now: Instant) {
         if !self.shares.has_room(1) {
             self.remove_gone(now, true);

@@ -32,7 +32,7 @@ pub struct Earlier {
     publishers: Vec<Publisher>,
 }
 
-/// The counts of messages of a topic's subscriptions; `None` if unknown for one of them.
+/// The counts of messages of a topic's subscriptions. A count is `None` if it is unknown for one subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     received: u64,
@@ -66,8 +66,8 @@ fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 
 impl Subscribed {
     const MAX_PUBLISHERS: usize = 256;
-    /// The longest time between two readings of the publishers, which are also read at the end of each window. It is
-    /// the largest error of the time of a last message if the system clock is stepped.
+    /// The longest time between two readings of the publishers, which are also read at the end of each window. If the
+    /// system clock is stepped, the time of a publisher's last message can be wrong by this interval.
     const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
 
     pub fn new(
@@ -124,7 +124,7 @@ impl Subscribed {
     /// Returns the publishers of all received messages, the one with the latest message first.
     fn publishers(&mut self, before: &[Publisher], nodes: &[String], now: Instant) -> Vec<Publisher> {
         let last_read = std::mem::replace(&mut self.publishers_read, now);
-        // The graph of rclrs 0.8 has no GIDs. But if all n publishers belong to one node, the latest n GIDs do, too.
+        // The graph of rclrs 0.8 has no GIDs. But if one node has all n publishers, the latest n GIDs are of that node.
         let node = nodes.first().filter(|first| nodes.iter().all(|node| node == *first));
         let mut earlier = self.before.publishers.clone();
         let publisher = |totals: PublisherTotals| {
@@ -154,13 +154,13 @@ impl Subscribed {
     }
 }
 
-/// Returns how long ago a time on the system clock is. Wrong if the clock was stepped since.
+/// Returns how long ago a time on the system clock is. The result is wrong if the clock was stepped after that time.
 fn age(time: i64) -> Duration {
     Duration::from_nanos(system_time().saturating_sub(time).try_into().unwrap_or_default())
 }
 
-/// Returns the time of an event from its age on the system clock, limited to the tick from `earliest` to `now`, because
-/// the clock may have been stepped.
+/// Returns the time of an event from its age on the system clock. The result is limited to the time from `earliest` to
+/// `now`, because the clock may have been stepped.
 fn between(earliest: Instant, now: Instant, age: Duration) -> Instant {
     now.checked_sub(age).map_or(earliest, |time| time.max(earliest))
 }
@@ -171,15 +171,15 @@ pub struct Windows(Arc<Mutex<State>>);
 
 struct State {
     since: Instant,
-    /// The last whole window until `take` returns it. The totals are from the end of the window that was taken before,
-    /// so that the next one includes the losses of windows that were not taken.
+    /// The last whole window, until `take` returns it. The totals are from the end of the window that `take` returned
+    /// before, so the losses of all windows since then are counted.
     latest: Option<(Window, Totals)>,
     last_minute: LastMinute,
     totals: Totals,
 }
 
 impl Windows {
-    /// The assumed maximum time until a subscription has its publishers. Windows that begin before are not whole.
+    /// The assumed maximum time until a subscription is matched with publishers. Earlier windows lack messages.
     const MATCHING: Duration = Duration::from_millis(500);
 
     /// Starts to read the windows of a new subscription, until the subscription is dropped.
@@ -203,7 +203,7 @@ impl Windows {
         Self(state)
     }
 
-    /// Returns the last whole window, and the last minute at its end. `None` if it was already returned.
+    /// Returns the last whole window, and the last minute at its end. `None` if this window was already returned.
     pub fn take(&self) -> Option<(Window, LastMinute)> {
         let mut state = lock(&self.0);
         Some((state.latest.take()?.0, state.last_minute.clone()))
@@ -215,7 +215,7 @@ impl State {
         let totals = statistics.totals.unwrap_or_default();
         let before = std::mem::replace(&mut self.totals, totals);
         if totals.received.saturating_sub(before.received) != statistics.count {
-            // This process had no CPU time to read a window, which may have the highest ages.
+            // This process had no CPU time to read a window, so the last minute would lack this window.
             self.last_minute = LastMinute::default();
         }
         if ended.saturating_duration_since(self.since) < statistics.length + Windows::MATCHING {
@@ -271,7 +271,7 @@ mod tests {
             let mut state = State { since: at(0), latest: None, last_minute: LastMinute::default(), totals };
             state.totals.received = 5;
             for second in read {
-                // After a stop of the process, two windows end together. The losses are in the first one.
+                // After a stop of the process, two windows end together. The first of them has all losses.
                 state.add(window(5 * second, if *second < 3 { 1 } else { 16 }), at(*second as i64));
                 if *second == 2 {
                     assert_eq!(state.latest.take().unwrap().1.lost, None);

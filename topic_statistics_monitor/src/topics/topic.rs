@@ -27,9 +27,9 @@ pub struct Topic {
     pub row: Row,
     /// Since when the topic has had no publisher. `None` if the topic has a publisher.
     pub gone_since: Option<Instant>,
-    /// A worker, with a thread, for this topic only: 22 topics in one wait set need twice the CPU time, because each
-    /// message costs time for each subscription in the set. A failure on one topic also does not stop others. It is
-    /// kept, because rclrs 0.8 does not end a worker's thread before the executor ends.
+    /// A worker, with a thread, for this topic only, so that a failure on one topic does not stop others. With 22
+    /// topics in one wait set, each message would cost time for each of them: twice the CPU time in total. The worker
+    /// is kept when a subscription ends, because rclrs 0.8 does not end a worker's thread before the executor ends.
     worker: Option<Worker<()>>,
     subscribed: Option<Subscribed>,
     earlier: Earlier,
@@ -147,7 +147,7 @@ impl Topic {
         });
         let recorded = self.recorded.clone();
         if let Some(recorded) = &recorded {
-            recorded.set_publishers(publishers); // before the first message
+            recorded.set_publishers(publishers); // set before the first message is received
         }
         let SubscribeContext { node, free_workers, .. } = context;
         let worker =
@@ -175,7 +175,7 @@ impl Topic {
     }
 }
 
-/// Returns a depth that is enough for short delays of the monitor. Large messages must not fill the memory.
+/// Returns a depth that is enough for short delays of the monitor. It is smaller for messages that can be large.
 pub fn default_depth(structure: &MessageStructure) -> u32 {
     let has_bytes = structure.fields.iter().any(|field| {
         let is_byte =

@@ -129,7 +129,7 @@ impl View for Lines<'_> {
     }
 }
 
-/// Returns the rows of topics with a new subscription. `known` has the numbers of earlier ones at the last call.
+/// Returns the rows of topics with a new subscription. `known` has the numbers of subscriptions at the last call.
 fn resubscribed<'r>(rows: &[&'r Row], known: &mut BTreeMap<String, u64>) -> Vec<&'r Row> {
     known.retain(|name, _| rows.iter().any(|row| row.name == *name));
     let is_new = |row: &&&Row| {

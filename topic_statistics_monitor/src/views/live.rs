@@ -120,7 +120,7 @@ impl Drop for LiveTerminal {
 }
 
 impl AlternateScreen {
-    /// Restores the terminal once: a second restore would move the cursor to the message of a panic.
+    /// Restores the terminal only once, because a second restore would move the cursor onto the text of a panic.
     fn restore(&self) -> io::Result<()> {
         if self.is_restored.swap(true, Ordering::Relaxed) {
             return Ok(());
@@ -130,9 +130,9 @@ impl AlternateScreen {
     }
 }
 
-/// The input of the terminal: pressed keys, and changes of its size. A thread reads it, and nothing waits for this
-/// thread, because a read or poll of crossterm 0.29 does not return during an escape sequence, or after the terminal is
-/// closed.
+/// The input of the terminal: pressed keys, and changes of the terminal's size. A thread reads the input. Nothing waits
+/// for the end of this thread, because a read or poll of crossterm 0.29 does not return during an escape sequence, or
+/// after the terminal is closed.
 #[derive(Debug)]
 pub struct Input(Receiver<io::Result<Event>>);
 
@@ -161,7 +161,7 @@ impl Input {
 }
 
 /// Redirects standard error and file descriptor 1 to `/dev/null` until this value is dropped, so that output of rcl and
-/// the middleware does not disturb the screen. `None` if standard error, to which 1 refers, is not a terminal.
+/// the middleware does not disturb the screen. `None` if standard error is not a terminal.
 #[derive(Debug)]
 struct MutedOutput(Option<Arc<OwnedFd>>);
 

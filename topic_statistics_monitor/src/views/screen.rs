@@ -465,7 +465,7 @@ mod tests {
     fn the_selected_topic_stays_selected_and_in_sight() {
         let rows: Vec<Row> = (0..50).map(|n| row(&format!("/t{n:02}"), f64::from(n + 1), 0)).collect();
         let mut screen = Screen::default();
-        // The third topic, which is near the end by rate; then the first and the last one by rate.
+        // By rate, the selected /t02 is near the end. `g` and `G` select the first and the last row by rate.
         for (keys, selected) in
             [("", "> /t00"), ("jj", "> /t02"), ("ss", "> /t02"), ("g", "> /t49"), ("G", "> /t00")]
         {

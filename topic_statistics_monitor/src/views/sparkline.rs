@@ -6,8 +6,8 @@ use std::{collections::VecDeque, time::Instant};
 
 use topic_statistics_observe::row::{HistoryEntry, HISTORY};
 
-/// Returns the rates of the last minute, the latest at the right. A blank means not watched yet, `_` a rate of 0; the
-/// highest rate has the highest bar.
+/// Returns the rates of the last minute, the latest at the right. A blank means that the row was not watched yet, and
+/// `_` means a rate of 0. The highest rate has the highest bar.
 pub fn sparkline(history: &VecDeque<HistoryEntry>, now: Instant, width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let ago = |time: Instant| now.saturating_duration_since(time).as_secs_f64();

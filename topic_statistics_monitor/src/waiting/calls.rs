@@ -63,9 +63,9 @@ impl Event {
     }
 }
 
-/// Converts the GID of a client to that in the service's events. On Jazzy with rmw_fastrtps_cpp, the client's events
-/// have the GUID of its request writer (`0x03`), and the service's events that of its response reader (`0x04`), which
-/// is created just before the writer. From Kilted on, all events have the GUID of the reader.
+/// Converts the GID of a client to the GID that the service reports in its events. On Jazzy with rmw_fastrtps_cpp,
+/// clients report the GUID of their request writer (`0x03`), but services report the GUID of the client's response
+/// reader (`0x04`), which is created just before the writer. From Kilted on, all events have the GUID of the reader.
 fn of_client(mut gid: [u8; 16]) -> [u8; 16] {
     const WRITER: u8 = 0x03;
     const READER: u8 = 0x04;
@@ -82,7 +82,7 @@ fn of_client(mut gid: [u8; 16]) -> [u8; 16] {
 pub struct Calls {
     calls: HashMap<([u8; 16], i64), Call>,
     samples: Samples,
-    /// Whether an event of each step was ever received: without introspection, a node publishes none.
+    /// For each step, whether an event was ever received. A node without service introspection publishes no events.
     is_known: [bool; 4],
     /// The number of requests since the start of the monitor.
     pub received: u64,
@@ -119,7 +119,7 @@ impl Calls {
         Metric::ResponseDelay,
         Metric::OldestCall,
     ];
-    /// The metrics that count the events of a step.
+    /// The metrics that are counts of events, each with the step whose events it counts.
     const COUNTS: [(Metric, Step); 3] = [
         (Metric::Calls, Step::RequestSent),
         (Metric::Requests, Step::RequestReceived),
@@ -198,7 +198,7 @@ impl Calls {
             (Metric::ActiveRequests, is_known.then_some(count as f64)),
             (Metric::OldestCall, is_known.then_some(age)),
         ];
-        // A count without any event so far is unknown, not 0.
+        // If no event of a step was ever received, the count of this step is unknown, not 0.
         others.extend((!is_known).then_some((Metric::DroppedCalls, None)));
         let unknown = Self::COUNTS.iter().filter(|(_, step)| !self.is_known[*step as usize]);
         others.extend(unknown.map(|(metric, _)| (*metric, None)));
@@ -210,15 +210,15 @@ impl Calls {
 }
 
 impl Call {
-    /// Returns whether the client has received the response, or, if it publishes no events, the service has sent it.
+    /// Returns whether the client received the response or, if the client publishes no events, the service sent it.
     fn is_answered(&self) -> bool {
         let has = |step: Step| self.events[step as usize].is_some();
         has(Step::ResponseReceived) || (!has(Step::RequestSent) && has(Step::ResponseSent))
     }
 
-    /// Returns the milliseconds between two events, by their stamps, or by their receptions if a stamp of one node is
-    /// missing, as on simulated time. `None` if an event is missing, or if the clock of one node was stepped between
-    /// its events.
+    /// Returns the milliseconds between the stamps of two events. If a stamp is missing, as on simulated time, returns
+    /// the time between the receptions of two events of one node. `None` if an event is missing, if a stamp is missing
+    /// for two nodes, or if the clock of one node was stepped between its events.
     fn between(&self, from: Step, to: Step, is_of_one_node: bool) -> Option<f64> {
         let (from, to) = (self.events[from as usize]?, self.events[to as usize]?);
         let received = to.at.checked_duration_since(from.at).map(milliseconds);

@@ -30,7 +30,7 @@ pub struct ForeignType {
 
 type Fini = unsafe extern "C" fn(*mut c_void);
 
-// SAFETY: Both point to constants and code of libraries that stay loaded.
+// SAFETY: The type support and the function are constants and code of libraries that stay loaded.
 unsafe impl Send for ForeignType {}
 // SAFETY: As for `Send`, both pointers are to constants and code of libraries that stay loaded.
 unsafe impl Sync for ForeignType {}

@@ -75,13 +75,13 @@ impl Goals {
     /// The maximum number of goals that are followed at the same time.
     const MAX_GOALS: usize = 1000;
 
-    /// Accepts the statuses of all goals that the server knows. `is_old` means that they may be from before the start
-    /// of the monitor. Returns `false` if there is no room for some goals.
+    /// Accepts the statuses of all goals that the server knows. `is_old` means that these goals may have started before
+    /// the monitor. Returns `false` if there is no room for some goals.
     pub fn accept(&mut self, statuses: &[(GoalId, i8)], is_old: bool, at: Instant) -> bool {
         self.is_known = true;
         let statuses = &statuses[..statuses.len().min(2 * Self::MAX_GOALS)];
         let known: HashMap<&GoalId, i8> = statuses.iter().map(|(id, status)| (id, *status)).collect();
-        // A goal that is missing although it has not ended had a server that has ended.
+        // If a goal disappears before it has ended, its action server has ended.
         let samples = &mut self.samples;
         self.goals.retain(|id, goal| {
             let is_kept = known.contains_key(id);
@@ -138,7 +138,7 @@ impl Goals {
         }
     }
 
-    /// Accepts feedback. That of a goal whose status has not arrived yet is ignored.
+    /// Accepts feedback. The feedback of a goal whose status has not arrived yet is ignored.
     pub fn accept_feedback(&mut self, id: &GoalId, at: Instant) {
         let Some(goal) = self.goals.get_mut(id) else { return };
         match goal.feedback.replace(at) {

@@ -56,7 +56,7 @@ struct Heard {
     flows: BTreeMap<String, Flows>,
     transforms: Transforms,
     loggers: BTreeMap<String, Gid>,
-    /// The last time on `/clock`, in nanoseconds.
+    /// The time in the last message on `/clock`, in nanoseconds. `None` before the first message.
     clock: Option<i64>,
 }
 
@@ -71,7 +71,7 @@ impl Gatherer {
     pub fn new(node: &Node, graph: Graph, asked: Vec<Pattern>, max_topics: Option<usize>) -> Self {
         let middleware = process::middleware();
         let known = MIDDLEWARES.iter().find(|known| known.transport.name == middleware);
-        // As rcl reads it:
+        // Reads the variable as rcl does.
         let domain = std::env::var("ROS_DOMAIN_ID").ok().and_then(|domain| domain.trim().parse().ok());
         let domain = domain.unwrap_or(0);
         let ports =
@@ -105,7 +105,7 @@ impl Gatherer {
         gatherer
     }
 
-    /// Subscribes to the topics whose silence can be a fault: those asked about, or else those with a subscription.
+    /// Subscribes to topics whose silence can be a fault: those that the user asked about, or else those subscribed to.
     fn listen(&mut self, graph: &Graph, max: usize) {
         let worker = self.node.create_worker(());
         let usual = Selection { patterns: self.snapshot.asked.clone(), ..Selection::default() };
@@ -131,7 +131,7 @@ impl Gatherer {
         let rosout = graph.topics.get(ROSOUT).filter(|ends| !ends.publishers.is_empty());
         if let Some(ends) = rosout.filter(|_| wanted.iter().any(|(_, ends)| has_several(ends))) {
             let subscription = subscribe(&worker, ROSOUT, ends, &self.heard, self.started);
-            self.subscriptions.extend(subscription); // Without it, the participants of more nodes are unknown.
+            self.subscriptions.extend(subscription); // Without `/rosout`, fewer participants are known.
         }
         if wanted.len() > max {
             let more = wanted.len() - max;
@@ -307,7 +307,7 @@ pub fn read(node: &Node) -> Graph {
 }
 
 /// Returns the ROS domains in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1). The port for discovery by multicast
-/// is 7400 + 250 times the domain. A participant has two neighbouring ports, at least 10 above it.
+/// is 7400 + 250 times the domain. A participant has two neighbouring ports, at least 10 above this port.
 fn domains(table: &str) -> Vec<usize> {
     let port = |line: &str| {
         let (_, port) = line.split_whitespace().nth(1)?.rsplit_once(':')?;
@@ -319,7 +319,7 @@ fn domains(table: &str) -> Vec<usize> {
         let mut own = (first + 10..first + 250).step_by(2);
         ports.contains(&first) || own.any(|port| ports.contains(&port) && ports.contains(&(port + 1)))
     };
-    // On Linux, higher domains share their ports with outgoing connections.
+    // Above domain 101, Linux also uses the ports of a domain for outgoing connections.
     (0..=101).filter(is_used).collect()
 }
 

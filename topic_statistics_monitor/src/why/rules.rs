@@ -12,7 +12,7 @@ use topic_statistics_observe::{
 
 use super::{Endpoint, Ends, Flows, Graph, Snapshot};
 
-/// The kind of a finding. The most probable cause of missing messages is first. JSON has the names of values.
+/// The kind of a finding. The most probable cause of missing messages is first. JSON has the names of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Kind {
@@ -39,7 +39,7 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub kind: Kind,
-    /// Otherwise the finding is a note about something that is also normal on a healthy robot.
+    /// Whether this is a problem. Otherwise it is a note about something that is also normal on a healthy robot.
     pub is_problem: bool,
     pub topic: Option<String>,
     pub nodes: Vec<String>,
@@ -68,7 +68,7 @@ const STREAMS: [&str; 13] = [
 const JOINT_STATE: &str = "sensor_msgs/msg/JointState";
 pub const TRANSFORMS: &str = "tf2_msgs/msg/TFMessage";
 pub const CLOCK: &str = "/clock";
-/// A subscription below this share of the best rate of another one to its topic is reported.
+/// A subscription is reported if its rate is below this share of the best rate of another subscription to its topic.
 const FEWER: f64 = 0.8;
 /// Rates are compared only if the best subscription received at least this number of messages.
 const COMPARABLE: u64 = 20;
@@ -84,7 +84,7 @@ pub struct Findings {
     pub new_problems: usize,
 }
 
-/// Returns the findings that are in both graphs of a snapshot: a node that has just started or ended causes none.
+/// Returns the findings that are in both graphs of a snapshot, so a node that just started or ended causes no finding.
 pub fn findings(snapshot: &Snapshot) -> Findings {
     let [earlier, later] =
         [&snapshot.earlier, &snapshot.graph].map(|graph| Rules { snapshot, graph, found: vec![] }.run());
@@ -100,7 +100,7 @@ pub fn findings(snapshot: &Snapshot) -> Findings {
     Findings { found, new_problems }
 }
 
-/// Marks the silence of a node that itself receives nothing on one of its topics as a consequence.
+/// If a silent node itself receives nothing on one of its topics, marks its silence as a consequence.
 fn find_causes(found: &mut [Finding], graph: &Graph) {
     let causes: Vec<(Kind, String, Vec<String>)> = found
         .iter()
@@ -111,7 +111,7 @@ fn find_causes(found: &mut [Finding], graph: &Graph) {
         let input = causes.iter().find_map(|(kind, topic, nodes)| {
             let ends = graph.topics.get(topic)?;
             let reads = ends.subscriptions.iter().any(|reader| finding.nodes.contains(&reader.node));
-            // A finding about a pair concerns only the node of the subscription, which is the first one.
+            // A finding about a publisher and a subscription concerns only the subscription's node, the first one.
             let concerns = !matches!(kind, Kind::Type | Kind::Qos)
                 || nodes.first().is_some_and(|reader| finding.nodes.contains(reader));
             (reads && concerns && Some(topic) != finding.topic.as_ref()).then_some(topic)
@@ -342,7 +342,7 @@ impl<'a> Rules<'a> {
             return self.snapshot.transforms.roots(namespace).len() > 1;
         }
         if !flows.is_empty() && of_type(&[JOINT_STATE]) {
-            return false; // The drivers of several parts share the topic. One may be off.
+            return false; // Several drivers share the topic, and one of them may be off.
         }
         let has_missed_deadline = ends.publishers.iter().any(|publisher| {
             publisher.qos.deadline.flatten().is_some_and(|deadline| deadline < self.snapshot.listened)
@@ -350,7 +350,7 @@ impl<'a> Rules<'a> {
         of_type(&STREAMS) || has_missed_deadline
     }
 
-    /// Notes a publisher that is much slower than another one, because the topic's rate does not show it.
+    /// Notes a publisher that is much slower than another one, because the topic's rate does not show a slow publisher.
     fn slow_publisher(&mut self, topic: &str, ends: &Ends, flows: &Flows) {
         let is_of_transforms = ends.publishers.iter().any(|publisher| publisher.message_type == TRANSFORMS);
         let slowest = flows.iter().min_by_key(|(_, count)| **count);
@@ -427,7 +427,7 @@ impl<'a> Rules<'a> {
     fn fewer_received(&mut self) {
         for ((node, topic), received) in &self.snapshot.received {
             let of_topic = self.snapshot.received.iter().filter(|((_, other), _)| other == topic);
-            // Of equal rates, the first one.
+            // If several rates are equal, the first subscription is the best.
             let best = of_topic.rev().max_by(|(_, one), (_, other)| one.rate().total_cmp(&other.rate()));
             let Some(((neighbour, _), best)) = best else { continue };
             let is_in_pair = self.found.iter().any(|finding| {
@@ -449,7 +449,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Returns the participants of nodes that have logged, or that are the only node that publishes a topic.
+    /// Returns the participants of nodes that have logged to `/rosout`, or that alone publish a topic.
     fn participants(&self) -> BTreeMap<&'a str, &'a [u8]> {
         let mut known = BTreeMap::new();
         if !self.snapshot.has_participants {
@@ -470,7 +470,7 @@ impl<'a> Rules<'a> {
         known
     }
 
-    /// Returns the nodes to which a publisher of a topic can belong: only one if its node is known.
+    /// Returns the nodes to which a publisher of a topic can belong. If its node is known, returns only that node.
     fn owners(&self, topic: &str, gid: &Gid) -> Vec<&'a str> {
         let all = self.graph.topics.get(topic).map(|ends| nodes(&ends.publishers)).unwrap_or_default();
         let known = self.participants();
@@ -478,7 +478,7 @@ impl<'a> Rules<'a> {
         all.into_iter().filter(can_be).collect()
     }
 
-    /// Returns the nodes from whose known participants no message on a topic is.
+    /// Returns the nodes whose participants are known and have sent no message on a topic.
     fn silent_nodes<'b>(&self, all: &[&'b str], flows: &Flows) -> Vec<&'b str> {
         let known = self.participants();
         let is_silent = |node: &&&str| {

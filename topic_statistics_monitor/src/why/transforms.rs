@@ -19,7 +19,7 @@ pub struct Stamp {
     pub at: Duration,
     /// The time of reception on the system clock, in nanoseconds.
     pub system: i64,
-    /// The last time on `/clock`, in nanoseconds. `None` if no message was received on `/clock`.
+    /// The time in the last message on `/clock`, in nanoseconds. `None` if no message was received on `/clock`.
     pub clock: Option<i64>,
 }
 
@@ -27,7 +27,7 @@ pub struct Stamp {
 #[derive(Default)]
 pub struct Transforms {
     frames: BTreeMap<Frame, Vec<Authority>>,
-    /// Whether a frame or an authority was not stored because a table was full.
+    /// Whether a frame, or a publisher of a frame, was not stored because a table was full.
     pub is_full: bool,
 }
 
@@ -45,7 +45,7 @@ struct Authority {
     stamp: i64,
     /// How often a stamp was earlier than the previous stamp.
     backward: u64,
-    /// The smallest difference of a stamp from its ROS time of reception, in ns; positive in the future.
+    /// The smallest difference between a stamp and its ROS time of reception, in ns. Positive: stamp in the future.
     nearest: i64,
     /// Whether a stamp was close to the system clock.
     is_system: bool,
@@ -69,7 +69,7 @@ impl Transforms {
     const AHEAD: i64 = 2 * S;
     /// How old a stamp may be, in nanoseconds: tf2 keeps transforms for 10 s.
     const BEHIND: i64 = 10 * S;
-    /// A stamp is of the system clock if it differs by less than this, in nanoseconds.
+    /// A stamp counts as a time of the system clock if it differs from that clock by less than this, in nanoseconds.
     const CLOSE: i64 = 60 * S;
     /// The shortest silence of a frame that is reported as a fault.
     const SILENCE: Duration = Duration::from_secs(2);
@@ -143,8 +143,8 @@ impl Transforms {
     }
 }
 
-/// Returns two publishers of the transform of one frame at the same time. Static ones with one parent are no fault: two
-/// nodes read the same robot description.
+/// Returns two publishers of the transform of one frame at the same time. Two static publishers with the same parent
+/// are no fault, because two nodes may read the same robot description.
 fn rivals(authorities: &[Authority]) -> Option<[&Authority; 2]> {
     let pairs = authorities.iter().enumerate();
     let mut pairs =
@@ -167,7 +167,7 @@ impl Authority {
         self.topic.ends_with("/tf_static")
     }
 
-    /// Returns a fault of the times of a transform that is not static.
+    /// Returns the fault in the stamps of a transform that is not static, or its silence.
     fn fault(&self, end: Duration, has_clock: bool, has_rival: bool) -> Option<String> {
         let seconds = |nanoseconds: i64| format!("{:.1} s", nanoseconds as f64 / S as f64);
         let silence = end.saturating_sub(self.last);

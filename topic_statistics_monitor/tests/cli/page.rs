@@ -19,7 +19,7 @@ use topic_statistics_observe::{
     testing::{at, row, window},
 };
 
-/// A document that shows a page in a frame, and writes what it finds there into itself.
+/// An HTML document whose script shows a page in a frame, and writes facts about the page into the document.
 const FRAME: &str = r#"<!doctype html><meta charset="utf-8"><body style="margin:0">
 <iframe src="PAGE" style="border:0; width: WIDTHpx; height: 2000px"></iframe>
 <script>
@@ -71,7 +71,7 @@ impl Browser {
 
     fn run(&self, arguments: &[&str], page: &Path) -> (String, String) {
         let output = Command::new(&self.program)
-            // In a container, the sandbox of Chromium does not work, and /dev/shm is small.
+            // In a container, Chromium's sandbox does not work, and /dev/shm is too small. So neither is used.
             .args([
                 "--headless",
                 "--no-sandbox",

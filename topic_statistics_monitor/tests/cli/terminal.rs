@@ -19,7 +19,7 @@ use test_support::{wait_for, LIMIT};
 pub struct Terminal {
     pty: Option<Box<dyn MasterPty + Send>>,
     child: Box<dyn Child + Send + Sync>,
-    /// `None` before the first key: a dropped writer writes an end-of-file character, which is a key, too.
+    /// `None` before the first key, because a writer that is dropped sends an end-of-file key (Ctrl-D).
     keys: Option<Box<dyn Write + Send>>,
     screen: Arc<Mutex<vt100::Parser>>,
     is_closed: Arc<AtomicBool>,
@@ -95,7 +95,7 @@ impl Terminal {
         self.pty.as_ref().unwrap().resize(size(rows, cols)).unwrap();
     }
 
-    /// Returns whether the alternate screen is shown without a cursor. `None` if only one of both is so.
+    /// Returns whether the screen is the alternate screen without a cursor. `None` if only one of the two is true.
     pub fn has_view(&self) -> Option<bool> {
         let parser = self.screen.lock().unwrap();
         let is_on = parser.screen().alternate_screen();

@@ -76,7 +76,7 @@ fn hostile_statistics_are_reported_and_bounded() {
     }
     assert!(!terminal.text().lines().any(|line| line.contains("PWNED") && !line.contains("\\u{7}")));
 
-    // A process sends many messages while the output of the monitor blocks.
+    // Catches unlimited memory: a process sends many messages while the output of the monitor blocks.
     let mut child = piped(command(&["--from-statistics", "--json"], domain));
     let (output, errors) = (child.stdout.take().unwrap(), test_support::lines(child.stderr.take().unwrap()));
     let monitor = Process::from(child);

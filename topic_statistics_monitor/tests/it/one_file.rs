@@ -30,7 +30,7 @@ const FILE: &str =
     "topics: {imu: {error_unless: rate>=20, stale_after: 3}, never: {first_message_within: 1}}";
 const JUDGES: [&str; 3] = ["listener: /imu", "subscriber: /imu", "topic_monitor: /imu"];
 
-/// Waits until the last status of each judge has this level and this text in its message. Returns the statuses.
+/// Waits until the last status of each program has this level and this text in its message. Returns the statuses.
 fn wait_for_all(reader: &Program, level: u8, text: &str) -> Vec<Value> {
     let mut last: BTreeMap<String, Value> = BTreeMap::new();
     let is_it = |status: &Value| {
@@ -47,7 +47,7 @@ fn wait_for_all(reader: &Program, level: u8, text: &str) -> Vec<Value> {
     }
 }
 
-/// Reads the statuses up to one with this name and level.
+/// Reads statuses until one has this name and level. Returns this status.
 fn status(reader: &Program, name: &str, level: u8) -> Value {
     loop {
         let mut array: Value = serde_json::from_str(&reader.read(name)).unwrap();

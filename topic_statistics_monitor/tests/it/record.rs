@@ -50,7 +50,7 @@ impl Recording {
         self.directory.path().join("run.mcap")
     }
 
-    /// Waits for a second without messages, in windows that begin now. Returns the number received so far.
+    /// Waits for a second without messages, in windows that begin now. Returns the number of messages received so far.
     fn received(&self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
         let mut silent = 0;

@@ -34,7 +34,7 @@ impl Windows {
         }
     }
 
-    /// Reads windows until the sum of a count is `expected`, and one more. Asserts that the sum stays.
+    /// Reads windows until the sum of a count is `expected`. Asserts that another window does not change the sum.
     fn count(&mut self, metric: &str, expected: f64) {
         self.read_until(metric, |windows| sum(windows, metric) >= expected);
         self.windows.push(self.monitor.until("a further window", |_| true));

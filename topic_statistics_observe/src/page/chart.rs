@@ -54,7 +54,7 @@ pub fn hex(RGBColor(red, green, blue): &RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
-/// The values of a slot of the timeline. Times are in seconds since the start of the run.
+/// The values of one slot (a range of time) of the timeline. Times are in seconds since the start of the run.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     began: f64,
@@ -129,7 +129,7 @@ pub fn lines(lines: &[Line], from_zero: bool, until: f64) -> Option<String> {
                         light.mix(0.2),
                     )])?;
                 }
-                // The line covers the whole time of the windows, even if the part has only one window.
+                // The line spans from the start of the first to the end of the last window, so one window gives a line.
                 let first = part.first().map(|point| (time.value(point.began), point.mean));
                 let last = part.last().map(|point| (time.value(point.ended), point.mean));
                 let middle = part.iter().map(|point| at(point, point.mean));
@@ -248,11 +248,11 @@ impl Axis {
     /// The smallest length of an axis, relative to the largest absolute value on the axis.
     const RANGE: f64 = 1e-6;
 
-    /// Returns an axis from `low` to `high`. One end of the axis is 0 if `from_zero` is set, or if 0 is nearer to the
-    /// values than the length of their range.
+    /// Returns an axis from `low` to `high`. One end of the axis is 0 if `from_zero` is set, or if the distance from 0
+    /// to the values is less than the range of the values.
     fn new(low: f64, high: f64, from_zero: bool) -> Self {
         if low == 0.0 && high == 0.0 {
-            return Self { from: 0.0, to: 1.0 }; // an axis of length 0 would have equal labels
+            return Self { from: 0.0, to: 1.0 }; // an axis of length 0 would have the same label everywhere
         }
         let largest = low.abs().max(high.abs()).max(1e-9);
         let (mut low, mut high) = (low, high);

@@ -42,7 +42,7 @@ impl Timeline {
     }
 
     pub fn add(&mut self, slot: Slot) {
-        // The middle of a window selects its slot, because the exact time of the window's end varies.
+        // The middle of a window selects its slot, because the end can be just before or after a slot's boundary.
         let time = slot.ended.saturating_sub(slot.window / 2);
         while self.index(time) >= Self::SLOTS {
             self.halve();
@@ -129,7 +129,7 @@ impl Slot {
     }
 
     /// Returns whether no window is missing between this slot and the next slot. The check tolerates half a window,
-    /// because the time at which a window ended has an error of up to one tick of the monitor.
+    /// because the monitor notices the end of a window only when it polls the rows.
     fn is_followed_by(&self, next: &Self) -> bool {
         next.began <= self.ended.saturating_add(next.window.max(self.window) / 2)
     }

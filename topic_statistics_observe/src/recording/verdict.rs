@@ -14,9 +14,9 @@ use crate::{
 
 /// In how many windows of a run a topic fulfilled a condition.
 ///
-/// The check starts with the first window in which the condition's quantity has a value, because the topic had no
-/// message before. From this window on, the condition fails in a window without messages. Windows with an unknown value
-/// are ignored. A condition that never had a value has failed.
+/// The check starts with the first window in which the condition's quantity has a value, so a late start of the topic
+/// is no failure. After that, the condition fails in each window without messages. Windows with an unknown value are
+/// ignored. A condition that never had a value has failed.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     pub judged: u64,
@@ -54,7 +54,7 @@ impl Verdict {
         }
     }
 
-    /// Ends the run. `row` is the topic's row at the time of its last window.
+    /// Sets [`missing`](Self::missing) at the end of the run. `row` is the topic's row at the time of its last window.
     pub fn finish(&mut self, row: &Row, now: Instant) {
         self.missing = match &row.problem {
             _ if self.judged > 0 && row.recent_window(now).is_none() => {

@@ -22,7 +22,7 @@ use topic_statistics_core::{
 
 pub use diagnostic::{Diagnostic, ExecutorCallbacks, ExpectedLimit, SourceHealth};
 
-/// The longest accepted name, in bytes: the name of a hop through a node, `NODE:TOPIC:TOPIC`.
+/// The longest accepted name, in bytes: `NODE:INPUT_TOPIC:OUTPUT_TOPIC`, the name of a hop (messages through a node).
 pub const MAX_NAME: usize = 3 * 255 + 2 * ":".len();
 /// The largest accepted value, in the unit of its message. In milliseconds, this value is 30 000 years.
 const MAX_FIGURE: f64 = 1e15;
@@ -38,7 +38,7 @@ pub struct MetricWindow {
     pub metric: String,
     /// The unit of the statistics, with any characters.
     pub unit: String,
-    /// By the system clock of the node's host. If it was stepped, the stop can be before the start.
+    /// The times are on the system clock of the node's host. If it was stepped back, the stop can be before the start.
     pub window: Window,
     /// The statistics, in `unit`. NaN means that a value was not measured.
     pub figures: Summary,
@@ -51,7 +51,7 @@ pub struct MetricDistribution {
     pub source: String,
     pub metric: Metric,
     pub window: Window,
-    /// In the unit of the metric. Boxed, because many messages can wait in a queue.
+    /// The samples, in the unit of the metric. Boxed to keep the messages small that wait in a queue.
     pub distribution: Box<Distribution>,
 }
 
@@ -121,7 +121,7 @@ impl MetricDistribution {
         check_figure("minimum", message.minimum, -MAX_FIGURE)?;
         check_figure("maximum", message.maximum, -MAX_FIGURE)?;
         if samples > 0.0 {
-            // `from_parts` does not check the sum.
+            // `from_parts` does not check the sum of the samples, so the mean is checked here.
             let mean = message.sum / samples;
             if mean.is_nan() {
                 return Err(Refused::Figure { figure: "sum", value: mean, least: -MAX_FIGURE });

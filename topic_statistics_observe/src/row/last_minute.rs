@@ -117,8 +117,8 @@ mod tests {
     fn a_window_leaves_the_last_minute_with_its_slot() {
         let mut minute = LastMinute::default();
         (1..=100).for_each(|second| minute.add(AGE, &of(&[second as f64]), at(second)));
-        // Slots begin at 1 s, 11 s, and so on. At 100 s, the slots that begin at 41 s or later are younger than a
-        // minute.
+        // A slot begins every ten seconds: at 1 s, 11 s, and so on. At 100 s, only the slots from 41 s on are younger
+        // than a minute.
         for (now, first, count) in
             [(100, 41.0, 60), (101, 51.0, 50), (110, 51.0, 50), (111, 61.0, 40), (150, 91.0, 10)]
         {

@@ -36,7 +36,7 @@ impl Files {
         Ok(Self { directory, stem, extension: extension.into_owned(), max })
     }
 
-    /// Returns the path of the file for a trigger at this time (ns since the epoch), or the next second without a file.
+    /// Returns a new path for a trigger at this time (ns since the epoch), named by the first second without a file.
     pub fn path(&self, time: u64) -> PathBuf {
         let path = |second| self.directory.join(format!("{}_{}.{}", self.stem, utc(second), self.extension));
         let first = time / 1_000_000_000;

@@ -23,8 +23,8 @@ use topic_statistics_observe::recorded::BLACK_BOX;
 /// The largest record that is read, in bytes.
 const MAX_RECORD: usize = 1 << 30;
 
-/// Replaces a file by its whole chunks with an end. Returns the number of messages. `None` if the file has an end, or
-/// is being written.
+/// Completes a file: keeps its whole chunks, and adds an end (with the index). Returns the number of messages. `None`
+/// if the file has an end, or is being written.
 pub fn complete(path: &Path, options: WriteOptions) -> McapResult<Option<u64>> {
     let mut file = File::open(path)?;
     let is_written = || flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();

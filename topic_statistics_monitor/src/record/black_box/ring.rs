@@ -11,11 +11,11 @@ use topic_statistics_core::record::transport::Gid;
 
 use crate::record::{topic::QueuedMessage, totals::Losses};
 
-/// The last messages of all topics, limited in bytes, and for each publisher of a latched topic, such as `/tf_static`,
-/// its last message that has left the ring.
+/// The last messages of all topics, limited in bytes. For each publisher of a latched topic, such as `/tf_static`, the
+/// ring also keeps the last message that was removed from `messages`.
 pub struct Ring {
     messages: VecDeque<QueuedMessage>,
-    /// For each publisher of a latched topic, the last message that has left the ring. The key has the topic's number.
+    /// For each publisher of a latched topic, the last message removed from `messages`. The key has the topic's number.
     latched: BTreeMap<(usize, Gid), QueuedMessage>,
     /// The size of `messages` and `latched`, in bytes.
     bytes: u64,
@@ -24,7 +24,7 @@ pub struct Ring {
     /// All messages received after this time are in the ring.
     complete_since: Instant,
     is_cut: bool,
-    /// The losses of each topic up to the topic's last message that has left the ring, by the number of the topic.
+    /// The losses of each topic up to the topic's last message removed from `messages`, by the number of the topic.
     before: BTreeMap<usize, Losses>,
 }
 
@@ -45,7 +45,7 @@ impl Ring {
         }
     }
 
-    /// Adds a message. If the ring is full, the oldest messages leave the ring.
+    /// Adds a message. If the ring is full, removes the oldest messages.
     pub fn push(&mut self, message: QueuedMessage) {
         self.bytes += message.size();
         self.messages.push_back(message);
@@ -57,7 +57,7 @@ impl Ring {
         }
     }
 
-    /// Drops the messages received before this time, except the last of each latched publisher.
+    /// Removes the messages received before this time. The last message of each publisher of a latched topic is kept.
     pub fn drop_before(&mut self, time: Option<Instant>) {
         while self.messages.front().is_some_and(|oldest| time.is_some_and(|time| oldest.received < time)) {
             let Some(oldest) = self.messages.pop_front() else { break };
@@ -95,8 +95,8 @@ impl Ring {
         self.messages.iter()
     }
 
-    /// Sets the log times of older latched messages to that of the ring's first message, as in a recording that began
-    /// with the ring. Otherwise a player would wait, perhaps for an hour. The times of publication are not changed.
+    /// Sets the log times of older latched messages to the log time of the first message in `messages`. Otherwise a
+    /// player of the file would wait between them, perhaps for an hour. The times of publication are not changed.
     pub fn set_latched_times(&mut self) {
         let start = self.messages.front().map_or(0, |first| first.log_time);
         self.latched.values_mut().for_each(|message| message.log_time = message.log_time.max(start));
@@ -110,7 +110,7 @@ impl Ring {
         self.complete_since
     }
 
-    /// Returns whether messages have left a full ring. Then `complete_since` is the time of the last of them.
+    /// Returns whether a full ring removed messages. Then `complete_since` is when the last of these was received.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }

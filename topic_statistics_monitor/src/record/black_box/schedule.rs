@@ -43,7 +43,7 @@ impl fmt::Display for Cause {
 }
 
 impl Trigger {
-    /// Returns the metadata of an MCAP record, with times in nanoseconds since the epoch and the window of the change.
+    /// Returns the metadata of an MCAP record. All times are in nanoseconds since the Unix epoch.
     pub fn to_metadata(&self) -> BTreeMap<String, String> {
         let mut fields = vec![("time", self.time.to_string())];
         match &self.cause {
@@ -140,7 +140,7 @@ impl Schedule {
         self.is_waiting() && self.wait(now).is_zero()
     }
 
-    /// Begins a file. Returns its first triggers.
+    /// Begins a file. Returns the triggers that waited for this file.
     pub fn begin(&mut self, now: Instant) -> Vec<Trigger> {
         let last = self.triggers.last().map_or(now, |trigger| trigger.at + self.after);
         (self.began, self.until) = (Some(now), Some(last.max(now)));
@@ -155,8 +155,8 @@ impl Schedule {
         std::mem::take(&mut self.left_out)
     }
 
-    /// Ends the file if its time is over and its triggers are written; all messages before `now` are in it. Returns the
-    /// time up to which it has messages. `None` if the file does not end yet.
+    /// Ends the file if its time is over and its triggers are written. All messages before `now` must be in the file.
+    /// Returns the time up to which the file has messages. `None` if the file does not end yet.
     pub fn end(&mut self, now: Instant) -> Option<Instant> {
         self.until.take_if(|until| now > *until && self.triggers.is_empty())
     }

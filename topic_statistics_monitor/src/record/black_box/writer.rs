@@ -62,7 +62,7 @@ impl OpenFile {
     }
 }
 
-/// The whole recording of a file of the black box is the file itself.
+/// Returns the counts of a file for the whole recording, because each file of the black box is one recording.
 fn alone(in_file: &TopicInFile) -> (Written, Losses) {
     (in_file.written, in_file.lost())
 }
@@ -127,7 +127,7 @@ impl Writer {
         }
     }
 
-    /// Begins and ends files. All messages received before `now` were accepted.
+    /// Begins and ends files. The caller has already accepted all messages received before `now`.
     fn step(&mut self, now: Instant) {
         if self.signal.swap(false, Ordering::Relaxed) {
             self.black_box.trigger(Cause::Signal);
@@ -325,7 +325,7 @@ mod tests {
         let path = begin(&mut writer);
         let complete = |path| recover::complete(path, BagFile::options(&writer.options));
         assert!(matches!(complete(&path), Ok(None)), "it is being written");
-        // As if the program was killed: with all bytes, then without the last byte of the last chunk.
+        // Copies of the open file are like the files of a killed program: with all bytes, then cut to shorter lengths.
         let killed = directory.path().join("run_20000101T000000Z.mcap");
         fs::copy(&path, &killed).unwrap();
         assert!(mcap::Summary::read(&fs::read(&killed).unwrap()).is_err());

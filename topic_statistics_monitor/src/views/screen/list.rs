@@ -30,7 +30,7 @@ const TYPE: usize = 27;
 /// The width of the state, which is next to the message type.
 const STATE: usize = 11;
 
-/// A column of numbers: its group, its title, how many optional columns have to fit for it, and its value.
+/// A column of numbers: its group, its title, how many optional columns must fit before it is shown, and its value.
 struct Figure(Group, &'static str, usize, fn(&Row, Instant) -> f64);
 
 /// A group of neighbouring columns that share a title.
@@ -68,8 +68,8 @@ fn first(row: &Row) -> Summary {
 const MORE: usize = 5;
 
 impl Group {
-    /// Returns the title above `columns` columns. It says that percentiles are of the last minute, because they may be
-    /// higher than the maximum, which is of the last window.
+    /// Returns the title above `columns` columns. The title says that percentiles are of the last minute. Otherwise a
+    /// percentile higher than the maximum, which is of the last window, would seem wrong.
     fn title(self, columns: usize, kind: Kind) -> String {
         let width = columns * FIGURE;
         let [first, second] = kind.titles();

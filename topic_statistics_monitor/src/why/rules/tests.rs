@@ -119,7 +119,7 @@ fn a_healthy_robot_has_no_problem() {
     assert_eq!(problems(&snapshot), []);
 }
 
-/// ros2_medkit #572: all publishers, or only one of several publishers, cannot serve a subscription.
+/// The case of ros2_medkit #572: all publishers, or only one of several, cannot serve a subscription.
 #[test]
 fn pairs_that_do_not_match_are_named_with_reason_and_remedy() {
     let pair = [("/imu", IMU, &["/driver best_effort"][..], &["/slam"][..])];
@@ -140,7 +140,7 @@ fn pairs_that_do_not_match_are_named_with_reason_and_remedy() {
     assert_problem(&look(types, &[]), Kind::Type, &["/slam receives nothing from /driver", IMU, TWIST]);
 }
 
-/// ros2_medkit #577: the topic names of a publisher and a subscription differ by a typo.
+/// The case of ros2_medkit #577: the topic names of a publisher and a subscription differ by a typo.
 #[test]
 fn a_read_topic_has_the_nearest_published_name() {
     let pair = |published: &str, read: &str, others: &[&str]| {
@@ -168,7 +168,7 @@ fn a_read_topic_has_the_nearest_published_name() {
     assert_eq!(problems(&look(graph(&other_type), &[])), []);
 }
 
-/// ros2_medkit #570 and #577: a new problem is counted, so that the program listens again.
+/// The case of ros2_medkit #570 and #577: a new problem is counted, so that the program listens again.
 #[test]
 fn nodes_that_come_or_go_cause_no_finding() {
     let pair =
@@ -211,7 +211,7 @@ fn silent_publishers_are_named_with_their_nodes_and_the_cause_first() {
     assert_problem(&named, Kind::Silent, &["/nav sent nothing on /cmd_vel"]);
 }
 
-/// ros2_medkit #547: the rate of a topic hides a silent or slow publisher if another publisher is fast.
+/// The case of ros2_medkit #547: the rate of a topic hides a silent or slow publisher beside a fast one.
 #[test]
 fn a_publisher_is_not_hidden_by_another_one() {
     let topics = graph(&[
@@ -324,7 +324,7 @@ fn two_authorities_for_one_frame_are_named_but_not_a_restarted_one() {
 #[test]
 fn stamps_in_the_future_or_the_past_are_named() {
     for (ahead, expected) in [
-        (S, None), // as AMCL
+        (S, None), // AMCL stamps 1 s ahead by default
         (-9 * S, None),
         (5 * S, Some("/amcl publishes the transform of the frame odom stamped 5.0 s in the future")),
         (-60 * S, Some("stamped 60.0 s in the past, and tf2 keeps 10 s")),
@@ -347,7 +347,7 @@ fn stamps_in_the_future_or_the_past_are_named() {
     assert_problem(&snapshot, Kind::Transform, &["stamps of the system clock", "set its use_sim_time"]);
 }
 
-/// ros2_medkit #570: a broadcaster stops publishing while its process still runs, so a part of the tree is missing.
+/// The case of ros2_medkit #570: a broadcaster stops publishing while its process runs, so a frame is missing.
 #[test]
 fn transforms_that_stop_or_never_come_are_named() {
     let mut snapshot = transforms();

@@ -50,7 +50,7 @@ pub struct ExpectedLimit {
 pub struct ExecutorCallbacks {
     /// The `measurement_source_name`, with any characters.
     pub source: String,
-    /// Lines with any characters, at most [`MAX_LINES`](Self::MAX_LINES): busy threads, the longest callback, waits.
+    /// At most [`MAX_LINES`](Self::MAX_LINES) lines with any characters: busy threads, longest callback, longest waits.
     pub lines: Vec<String>,
 }
 
