@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-/// Returns the number of messages in a window. `samples` is the largest sample count of the metrics that have one sample
-/// for each message. `periods` and `mean_period` (in seconds) are of the period metric.
+/// Returns the number of messages in a window. `samples` is the largest sample count of the metrics that have one
+/// sample for each message. `periods` and `mean_period` (in seconds) are of the period metric.
 ///
 /// n messages have n - 1 periods, or n if the first period began in an earlier window. So more periods than `samples`
 /// mean that messages without, for example, a header have no sample. Then the mean period decides between the two

@@ -219,8 +219,8 @@ impl Source {
         self.received.filter(|_| self.kind().is_none())
     }
 
-    /// Returns the rate (in Hz) of the messages in the last window of the metric `period`. `counts` are the metrics that
-    /// have a sample for each message. `None` if the window is not current, or if it has no sample.
+    /// Returns the rate (in Hz) of the messages in the last window of the metric `period`. `counts` are the metrics
+    /// that have a sample for each message. `None` if the window is not current, or if it has no sample.
     pub fn rate(&self, period: Metric, counts: &[Metric], now: Instant) -> Option<f64> {
         let window_of = |metric| self.metrics.get(&MetricName::Known(metric))?.window.as_ref();
         let periods = window_of(period).filter(|window| window.life.is_current(now))?;
