@@ -2,6 +2,8 @@
 
 //! The properties of a message that the statistics need.
 
+use topic_statistics_observe::clock::is_simulated;
+
 /// The index of a channel. A channel is a topic, or one publisher of a topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ChannelKey(pub(crate) u32);
@@ -26,14 +28,11 @@ impl Message {
     /// Returns whether `time` and the log time are on different clocks, because one of the two times is simulated and
     /// the other is not. `time` is the publish time or the header stamp of this message.
     ///
-    /// Simulated time starts at 0, or it is the time of a bag that is played back. So the clocks differ if only one of
-    /// the two times is before the year 2000, or if `time` is more than a minute later than the log time.
+    /// The clocks differ if only one of the two times is [simulated](is_simulated), or, for the simulated time of a bag
+    /// that is played back, if `time` is more than a minute later than the log time.
     pub(crate) fn is_of_other_clock(&self, time: i64) -> bool {
-        const SECOND: i64 = 1_000_000_000;
-        const YEAR_2000: i64 = 946_684_800 * SECOND;
         // The clocks of hosts that are not synchronized can differ by this much.
-        const MINUTE: i64 = 60 * SECOND;
-        let is_simulated = |time: i64| time < YEAR_2000;
+        const MINUTE: i64 = 60_000_000_000;
         time != 0 && (is_simulated(time) != is_simulated(self.log) || time > self.log.saturating_add(MINUTE))
     }
 

@@ -328,11 +328,13 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_with_what_is_right() {
         for (line, expected) in [
-            (&["--period", "0"][..], "more than 0 seconds"),
-            (&["--period", "-1"], "more than 0 seconds"),
-            (&["--period", "0.05"], ""),
-            (&["--period", "NaN"], ""),
-            (&["--duration", "-1"], "more than 0 seconds"),
+            (&["--period", "0"][..], "0.1 to 86400 seconds"),
+            (&["--period", "-1"], "0.1 to 86400 seconds"),
+            (&["--period", "0.05"], "0.1 to 86400 seconds"),
+            (&["--period", "NaN"], "0.1 to 86400 seconds"),
+            (&["--duration", "-1"], "more than 0 and at most 1e9 seconds"),
+            (&["--duration", "1e30"], "more than 0 and at most 1e9 seconds"),
+            (&["--duration", "inf"], "more than 0 and at most 1e9 seconds"),
             (&["--duration", "soon"], ""),
             (&["--require", "rte>1"], "there is no metric \"rte\"; perhaps rate is meant"),
             (&["--depth", "0"], "1..=100000"),

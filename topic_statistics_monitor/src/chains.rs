@@ -30,7 +30,7 @@ use crate::{
     why,
 };
 use hops::{Hops, Path, PathHop};
-use missing::missing;
+use missing::{missing, Seen};
 
 pub fn run(
     node: &Node,
@@ -46,7 +46,7 @@ pub fn run(
     let mut output = BufWriter::new(output);
     let mut notices = Notices::default();
     let (started, mut reported) = (Instant::now(), Instant::now());
-    let mut said = vec![];
+    let (mut seen, mut said) = (Seen::default(), vec![]);
     loop {
         spinning.check()?;
         let now = Instant::now();
@@ -63,7 +63,7 @@ pub fn run(
             hops.forget(now);
             let paths = hops.paths(first, last);
             let missing = match paths.is_empty() && (is_over || now - started >= DISCOVERY) {
-                true => missing(&why::read(node), &hops, first, last),
+                true => missing(&why::read(node), &hops, [first, last], &mut seen, now),
                 false => vec![],
             };
             write(&mut output, arguments.json, [first, last], &paths, &missing)?;

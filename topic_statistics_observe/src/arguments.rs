@@ -38,21 +38,25 @@ pub fn patterns<'a>(
     }
 }
 
-/// Reads a duration in seconds. Errors unless the text is a number above 0.
+/// Reads a duration in seconds. Errors unless the text is a number above 0, and at most 1e9 (32 years).
 pub fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it has to be a number of seconds: 10 or 0.5".to_owned())?;
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(duration) if !duration.is_zero() => Ok(duration),
-        _ => Err("it has to be more than 0 seconds".to_owned()),
+    let duration = Duration::try_from_secs_f64(number(text)?).unwrap_or_default();
+    if duration.is_zero() || duration > Duration::from_secs(1_000_000_000) {
+        return Err("it has to be more than 0 and at most 1e9 seconds".to_owned());
     }
+    Ok(duration)
 }
 
 /// Reads the length of a window in seconds. Errors unless the text is a number from 0.1 to 86400.
 pub fn window(text: &str) -> Result<Duration, String> {
-    let duration = seconds(text)?;
-    if (0.1..=86400.0).contains(&duration.as_secs_f64()) {
-        Ok(duration)
+    let seconds = number(text)?;
+    if (0.1..=86400.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
     } else {
         Err("a window has 0.1 to 86400 seconds".to_owned())
     }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "it has to be a number of seconds: 10 or 0.5".to_owned())
 }

@@ -85,7 +85,7 @@ pub struct Row {
     pub earlier_subscriptions: u64,
     /// Whether all publishers are transient local. The silence of such a (latched) topic is no fault.
     pub is_latched: bool,
-    /// Why no messages, or not all messages, of the topic are received.
+    /// Why no messages, or not all messages, of the topic are received, or why a figure is unknown.
     pub problem: Option<Problem>,
     /// Whether the topic meets the expectations of `--expect`. `None` without expectations.
     pub health: Option<Health>,
@@ -114,19 +114,21 @@ pub trait Rows {
     fn row_mut(&mut self, name: &str) -> Option<&mut Row>;
 }
 
-/// Why no messages, or not all messages, of a topic are received.
+/// Why no messages, or not all messages, of a topic are received, or why a figure is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// The topic or its publisher does not exist yet.
     Waiting(String),
     /// The problem stays until the user changes something.
     Error(String),
+    /// All messages are received, but a figure is unknown until the user changes something.
+    Note(String),
 }
 
 impl Problem {
     pub fn text(&self) -> &str {
         match self {
-            Self::Waiting(text) | Self::Error(text) => text,
+            Self::Waiting(text) | Self::Error(text) | Self::Note(text) => text,
         }
     }
 }
@@ -157,6 +159,8 @@ pub struct Window {
     pub unstamped: bool,
     /// Whether this program uses simulated time, but receives no time on `/clock`.
     pub without_clock: bool,
+    /// Whether the header stamps are on another clock than this program, because only the stamps are on simulated time.
+    pub other_clock: bool,
     /// Whether the window has messages that a transient local publisher sent before the program discovered this
     /// publisher. The rate of such a window is NaN.
     pub has_history: bool,
@@ -309,9 +313,9 @@ impl Row {
         let lost = recent.map(|entry| entry.lost).fold(0, u64::saturating_add);
         match &self.problem {
             _ if is_stale => Status::Stale(Duration::from_secs_f64(silence / 1000.0)),
-            Some(_) => Status::Waiting,
-            None if lost > 0 => Status::Loss(lost),
-            None => Status::Good,
+            Some(Problem::Waiting(_)) => Status::Waiting,
+            _ if lost > 0 => Status::Loss(lost),
+            _ => Status::Good,
         }
     }
 }
@@ -333,6 +337,7 @@ impl Window {
             bytes: None,
             unstamped: false,
             without_clock: false,
+            other_clock: false,
             has_history: false,
             metrics: vec![],
             distributions: vec![],

@@ -134,11 +134,6 @@ fn write_sources<W: Writer>(
     unix_time: f64,
 ) {
     type Get<'a> = &'a dyn Fn(&Source) -> Option<f64>;
-    let rate = |source: &Source, period| {
-        let window = source.metrics.get(&MetricName::Known(period))?.window.as_ref()?;
-        let rate = 1.0 / window.figures.average;
-        (rate.is_finite() && rate > 0.0 && window.life.is_current(now)).then_some(rate)
-    };
     let (subscription, publisher) = (Some(SourceKind::Subscription), Some(SourceKind::Publisher));
     let families: [(Family, Option<SourceKind>, Get<'_>); 7] = [
         (
@@ -173,20 +168,20 @@ fn write_sources<W: Writer>(
                 "receive_rate",
                 Kind::Gauge,
                 "hertz",
-                "Messages received per second in the last window, by their average period. High: the topic is busy",
+                "Messages received per second in the last window. High: the topic is busy",
             ),
             subscription,
-            &|source| rate(source, Metric::MessagePeriod),
+            &|source| source.rate(Metric::MessagePeriod, &Source::RECEIVED, now),
         ),
         (
             family(
                 "publish_rate",
                 Kind::Gauge,
                 "hertz",
-                "Messages published per second in the last window, by their average period. High: the topic is busy",
+                "Messages published per second in the last window. High: the topic is busy",
             ),
             publisher,
-            &|source| rate(source, Metric::PublishPeriod),
+            &|source| source.rate(Metric::PublishPeriod, &Source::PUBLISHED, now),
         ),
         (
             counter(

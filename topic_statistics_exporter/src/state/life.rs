@@ -31,7 +31,7 @@ pub struct Life {
     first_received: Instant,
     /// The time when the first window began. The totals of the metric began at this time.
     pub created: SystemTime,
-    length: Duration,
+    pub(super) length: Duration,
     /// The windows received last, the latest first.
     seen: [Option<Window>; Self::SEEN],
 }

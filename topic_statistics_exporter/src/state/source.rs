@@ -7,8 +7,8 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use rclrs_topic_statistics::{Metric, SourceKind, Window};
-use topic_statistics_observe::{bounds::Sender, ros::wire::MetricDistribution};
+use rclrs_topic_statistics::{Metric, SourceKind, Summary, Window};
+use topic_statistics_observe::{bounds::Sender, messages::messages, ros::wire::MetricDistribution};
 
 use super::{
     budget::{Budget, NotAdded, Receipt},
@@ -48,6 +48,19 @@ impl Source {
     /// The largest number of time series of a source, without the time series of its metrics: messages received,
     /// published and lost; rates; windows; the time of the last window.
     pub const SERIES: usize = 7;
+    /// The metrics of a subscription with a sample for each message, and of a publisher with a sample for each
+    /// publication, if the sample is known.
+    pub const RECEIVED: [Metric; 8] = [
+        Metric::MessageAge,
+        Metric::MessagePeriod,
+        Metric::HeaderToSource,
+        Metric::SourceToReceive,
+        Metric::ReceiveToCallback,
+        Metric::SourceToCallback,
+        Metric::HeaderToCallback,
+        Metric::PublicationSeqGap,
+    ];
+    pub const PUBLISHED: [Metric; 2] = [Metric::PublishPeriod, Metric::PublishDuration];
     /// The number of windows that are remembered. Several windows can be open at once, because two nodes with the same
     /// name, or two subscriptions of one rclcpp node, publish their metrics alternately.
     const WINDOWS: usize = 8;
@@ -93,17 +106,10 @@ impl Source {
         };
         let (received, published) = (&mut self.received, &mut self.published);
         match known {
-            Some(
-                Metric::MessageAge
-                | Metric::MessagePeriod
-                | Metric::HeaderToSource
-                | Metric::SourceToReceive
-                | Metric::ReceiveToCallback
-                | Metric::SourceToCallback
-                | Metric::HeaderToCallback
-                | Metric::PublicationSeqGap,
-            ) => count(received, &mut self.windows[counted].received),
-            Some(Metric::PublishPeriod | Metric::PublishDuration) => {
+            Some(metric) if Self::RECEIVED.contains(&metric) => {
+                count(received, &mut self.windows[counted].received);
+            }
+            Some(metric) if Self::PUBLISHED.contains(&metric) => {
                 count(published, &mut self.windows[counted].published);
             }
             _ => {}
@@ -211,6 +217,21 @@ impl Source {
     /// each window. If only periods are measured, it is too low: the first message of each window is not counted.
     pub fn received(&self) -> Option<u64> {
         self.received.filter(|_| self.kind().is_none())
+    }
+
+    /// Returns the rate (in Hz) of the messages in the last window of the metric `period`. `counts` are the metrics
+    /// that have a sample for each message. `None` if the window is not current, or if it has no sample.
+    pub fn rate(&self, period: Metric, counts: &[Metric], now: Instant) -> Option<f64> {
+        let window_of = |metric| self.metrics.get(&MetricName::Known(metric))?.window.as_ref();
+        let periods = window_of(period).filter(|window| window.life.is_current(now))?;
+        let is_count = |metric: &&Metric| !metric.is_period();
+        let counted = counts.iter().filter(is_count).filter_map(|metric| window_of(*metric));
+        let counted = counted.filter(|window| window.life.last == periods.life.last);
+        let samples = counted.map(|window| window.figures.sample_count).max().unwrap_or_default();
+        let Summary { sample_count, average, .. } = periods.figures;
+        let length = periods.life.length;
+        let messages = messages(samples, sample_count, average, length);
+        (messages > 0 && !length.is_zero()).then(|| messages as f64 / length.as_secs_f64())
     }
 
     /// Returns the Unix time (in seconds) when the last metric of a window was received. `unix_time` is the Unix time

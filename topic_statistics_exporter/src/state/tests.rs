@@ -100,6 +100,36 @@ fn judged(judge: &str, source: &str, level: u8, values: &[(&str, &str)]) -> Resu
 }
 
 #[test]
+fn a_rate_is_the_number_of_messages_in_the_window() {
+    let mut test = Test::new(Limits::default());
+    let mut accept = |source, metric, mean, count| {
+        test.accept(window(source, metric, 100, [mean, mean, mean, count, 0.0]), 0.0);
+    };
+    // The topic pauses at the end of the window. The mean period alone would be a rate of 74 Hz.
+    accept("/a:/imu", "message_age", 2.0, 56.0);
+    accept("/a:/imu", "message_period", 13.5, 55.0);
+    accept("/a:/text", "message_age", f64::NAN, 0.0);
+    accept("/a:/text", "message_period", 13.5, 55.0);
+    accept("/a:/slow", "publish_duration_ms", 0.1, 1.0);
+    accept("/a:/slow", "publish_period", f64::NAN, 0.0);
+    accept("/a:/none", "message_age", f64::NAN, 0.0);
+    accept("/a:/none", "message_period", f64::NAN, 0.0);
+    // The metrics of a window arrive separately: the periods of this source are of an earlier window.
+    accept("/a:/next", "message_period", 20.0, 49.0);
+    test.accept(window("/a:/next", "message_age", 101, [2.0, 2.0, 2.0, 99.0, 0.0]), 0.0);
+    let text = test.text();
+    let rates = text.lines().filter(|line| line.contains("_rate_hertz{"));
+    let rates: Vec<_> = rates.map(|line| line.split_once("topic=").unwrap().1).collect();
+    let expected = [
+        r#""/imu",kind="subscription"} 56.0"#,
+        r#""/next",kind="subscription"} 50.0"#,
+        r#""/text",kind="subscription"} 56.0"#,
+        r#""/slow",kind="publisher"} 1.0"#,
+    ];
+    assert_eq!(rates, expected);
+}
+
+#[test]
 fn each_window_counts_once_over_restarts_and_repetitions() {
     let mut test = Test::new(Limits::default());
     for (seconds, stop) in [(0.0, 100), (1.0, 101), (100.0, 200), (101.0, 201)] {

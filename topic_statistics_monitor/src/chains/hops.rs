@@ -173,6 +173,11 @@ impl Hops {
         });
     }
 
+    pub fn longest_window(&self) -> Duration {
+        let windows = self.sources.values().flat_map(BTreeMap::values).flat_map(|windows| &windows.0);
+        windows.map(|(_, length, _)| *length).max().unwrap_or_default()
+    }
+
     pub fn has_node(&self, node: &str) -> bool {
         self.sources.keys().any(|source| source.split_once(':').is_some_and(|(of, _)| of == node))
     }

@@ -3,7 +3,10 @@
 //! The nodes of a chain that publish no hop, according to the ROS graph. A hop is the way of messages from an input
 //! topic through a node to an output topic.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::{Duration, Instant},
+};
 
 use topic_statistics_observe::{format, pattern::Selection};
 
@@ -13,8 +16,35 @@ use crate::why::Graph;
 /// A step of a path: the node, its input topic, and whether the node publishes statistics of this hop.
 type Step<'a> = (&'a str, &'a str, bool);
 
+/// When each node of the graph was first seen.
+#[derive(Default)]
+pub struct Seen(BTreeMap<String, Instant>);
+
+impl Seen {
+    /// The length of a preloaded node's windows, if `TOPIC_STATISTICS_PERIOD` is not set.
+    const WINDOW: Duration = Duration::from_secs(1);
+
+    fn update(&mut self, graph: &Graph, now: Instant) {
+        self.0.retain(|node, _| graph.nodes.contains(node));
+        graph.nodes.iter().for_each(|node| {
+            self.0.entry(node.clone()).or_insert(now);
+        });
+    }
+}
+
 /// Returns the missing hops of the path with the fewest missing hops.
-pub fn missing(graph: &Graph, hops: &Hops, first: &str, last: &str) -> Vec<String> {
+pub fn missing(
+    graph: &Graph,
+    hops: &Hops,
+    [first, last]: [&str; 2],
+    seen: &mut Seen,
+    now: Instant,
+) -> Vec<String> {
+    seen.update(graph, now);
+    // A node was seen at any time of its window, and the window arrives later than it ends.
+    let wait = 2 * hops.longest_window().max(Seen::WINDOW);
+    let is_new =
+        |node: &str| seen.0.get(node).is_some_and(|since| now.saturating_duration_since(*since) < wait);
     let usual = Selection::default();
     let outputs = || graph.topics.iter().filter(|(topic, _)| usual.is_wanted(topic));
     let hops_of: Vec<_> = hops.iter().collect();
@@ -59,7 +89,10 @@ pub fn missing(graph: &Graph, hops: &Hops, first: &str, last: &str) -> Vec<Strin
     let (mut at, mut found) = (last, vec![]);
     while let Some((_, Some((node, before, is_hop)))) = ways.get(at) {
         if !is_hop {
-            found.push(why(hops, node, before, at));
+            found.push(match is_new(node) {
+                true => format!("waiting for the first window of {}", format::name(node)),
+                false => why(hops, node, before, at, wait),
+            });
         }
         at = before;
     }
@@ -67,7 +100,7 @@ pub fn missing(graph: &Graph, hops: &Hops, first: &str, last: &str) -> Vec<Strin
     found
 }
 
-fn why(hops: &Hops, node: &str, input: &str, output: &str) -> String {
+fn why(hops: &Hops, node: &str, input: &str, output: &str, wait: Duration) -> String {
     let has_hops = hops.iter().any(|hop| hop.node == node);
     let has_node = hops.has_node(node);
     let [node, input, output] = [node, input, output].map(format::name);
@@ -84,8 +117,9 @@ fn why(hops: &Hops, node: &str, input: &str, output: &str) -> String {
         );
     }
     format!(
-        "{node} is not preloaded: from {input} to {output}, start it by `topic_statistics run` with \
-         TOPIC_STATISTICS_METRICS=all"
+        "{node} is not preloaded, or its windows are longer than {} s: from {input} to {output}, start it by \
+         `topic_statistics run` with TOPIC_STATISTICS_METRICS=all",
+        wait.as_secs_f64()
     )
 }
 
@@ -93,6 +127,7 @@ fn why(hops: &Hops, node: &str, input: &str, output: &str) -> String {
 mod tests {
     use super::*;
     use crate::why::graph;
+    use topic_statistics_observe::testing::at;
 
     #[test]
     fn the_nodes_between_that_are_not_preloaded_are_named() {
@@ -103,7 +138,14 @@ mod tests {
             ("/plan", "", &["/planner"], &["/driver", "/logger"]),
             ("/cmd_vel", "", &["/driver"], &["/logger"]),
         ]);
-        let found = missing(&graph, &Hops::default(), "/scan", "/cmd_vel");
+        let mut seen = Seen::default();
+        let mut find =
+            |first, last, second| missing(&graph, &Hops::default(), [first, last], &mut seen, at(second));
+        for second in [0, 1] {
+            let found = find("/scan", "/cmd_vel", second);
+            assert_eq!(found[0], "waiting for the first window of /filter", "its first window has not ended");
+        }
+        let found = find("/scan", "/cmd_vel", 2);
         let names: Vec<&str> = found.iter().map(|text| text.split(' ').next().unwrap()).collect();
         assert_eq!(names, ["/filter", "/planner", "/driver"]);
         assert!(found.iter().all(|text| text.contains("is not preloaded")), "{found:?}");
@@ -112,7 +154,7 @@ mod tests {
             ("/scan", "/cmd", "publishes /cmd"),
             ("/cmd_vel", "/plan", "on a way from /cmd_vel to /plan"),
         ] {
-            let found = missing(&graph, &Hops::default(), first, last);
+            let found = find(first, last, 2);
             assert!(found.len() == 1 && found[0].contains(what), "{found:?}");
         }
     }

@@ -5,8 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use rclrs_topic_statistics::Metric;
-use topic_statistics_observe::row::{MetricFigures, Window};
+use rclrs_topic_statistics::{Metric, Summary};
+use topic_statistics_observe::{
+    messages::{messages, whole},
+    row::{MetricFigures, Window},
+};
 
 /// Derives the number of messages from the metrics of a source's windows. A window without samples does not prove
 /// silence: the node may have lost the samples, or the ages may have been unknown.
@@ -52,15 +55,15 @@ impl MessageCount {
             self.no_ages_until = window.ended.checked_add(Self::WITHOUT_AGES + window.length);
         }
         let seconds = window.length.as_secs_f64();
-        let (mut samples, mut by_rate, mut is_known_to_be_empty) = (0, None, false);
+        let is_frequent = |periods: Summary| 1000.0 / periods.average * seconds >= 2.0;
+        let (mut samples, mut periods, mut is_known_to_be_empty) = (0, Summary::default(), false);
         let (mut is_independent_of_clock, mut is_counted) = (false, false);
         for MetricFigures { name, figures, .. } in &window.metrics {
             match name.parse::<Metric>() {
                 // A window with n messages has n or n - 1 periods.
                 Ok(metric) if metric.is_period() && figures.average > 0.0 => {
-                    let messages = 1000.0 / figures.average * seconds;
-                    by_rate = Some(messages);
-                    is_independent_of_clock |= messages >= 2.0;
+                    periods = *figures;
+                    is_independent_of_clock |= is_frequent(periods);
                 }
                 Ok(Metric::Frequency) if figures.average >= 0.0 => {
                     (samples, self.by) = (whole(figures.average * seconds), By::Samples);
@@ -85,13 +88,12 @@ impl MessageCount {
                 }
             }
         }
-        let by_rate = by_rate.filter(|_| samples == 0);
         if samples > 0 {
             self.by = By::Samples;
-        } else if by_rate.is_some_and(|messages| messages >= 2.0) && self.by == By::Nothing {
+        } else if is_frequent(periods) && self.by == By::Nothing {
             self.by = By::Periods;
         }
-        let messages = by_rate.map_or(samples, |messages| whole(messages).max(1));
+        let messages = messages(samples, periods.sample_count, periods.average / 1e3, window.length);
         if messages > 0 {
             self.regular = if messages >= 2 { self.regular.saturating_add(1) } else { 0 };
             (self.empty, self.is_independent_of_clock) = (0, is_independent_of_clock);
@@ -108,10 +110,4 @@ impl MessageCount {
         self.regular = 0;
         Some(0)
     }
-}
-
-/// Rounds a number of messages, and limits the number, because other nodes can publish any values.
-fn whole(messages: f64) -> u64 {
-    const MOST: f64 = 1e12;
-    messages.round().clamp(0.0, MOST) as u64
 }

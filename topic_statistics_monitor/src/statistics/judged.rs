@@ -9,7 +9,7 @@ use topic_statistics_core::{health::Level, Window};
 use topic_statistics_observe::{
     expect::{ExpectationFile, Expected},
     recording::Recording,
-    require::Conditions,
+    require::{failures, Conditions},
     ros::wire::MetricWindow,
     testing::{at, figures, S},
 };
@@ -55,6 +55,26 @@ fn levels(rate: &str, windows: impl IntoIterator<Item = (i64, Metrics)>) -> Vec<
 fn levels_after(rate: &str, first: Metrics, others: &[Metrics]) -> Vec<Level> {
     let windows = [&[first; 10], others].concat();
     levels(rate, (100..).zip(windows)).split_off(10)
+}
+
+#[test]
+fn a_rate_is_the_number_of_messages_in_the_window() {
+    for (metrics, expected) in [
+        // The topic pauses at the end of the window. The mean period alone would be a rate of 74 Hz.
+        (&[("message_age", 2.0, 56), ("message_period", 13.5, 55)][..], Some(56.0)),
+        (&[("message_age", NONE, 0), ("message_period", 13.5, 55)], Some(56.0)),
+        (&[("message_age", 2.0, 1), ("message_period", NONE, 0)], Some(1.0)),
+        (&[("frequency_hz", 0.0, 1)], Some(0.0)),
+        (EMPTY, None), // a topic of 1 Hz without header, or no message
+    ] {
+        let mut source = Source::new("/imu");
+        accept(&mut source, 1, 1, metrics);
+        let rate = source.row.window.as_ref().unwrap().rate;
+        assert_eq!((!rate.is_nan()).then_some(rate), expected, "{metrics:?}");
+        let required = "rate>=0.3".parse::<Conditions>().unwrap().0;
+        let is_fulfilled = failures(&required, &[&source.row], at(1)).is_empty();
+        assert_eq!(is_fulfilled, expected >= Some(0.3), "{metrics:?}");
+    }
 }
 
 #[test]
@@ -125,7 +145,7 @@ fn conditions_fail_for_silent_sources_not_for_lost_samples() {
             EMPTY,
             600,
             &[
-                "/n:/imu: rate>=90 failed in 598 of 601 windows, first after 6.0 s: rate was -",
+                "/n:/imu: rate>=90 failed in 598 of 601 windows, first after 6.0 s: rate was 0.000",
                 "/n:/imu: age<50 failed in 598 of 601 windows, first after 6.0 s: age was -",
             ][..],
         ),

@@ -119,7 +119,9 @@ impl Source {
         window.distributions = std::mem::take(&mut self.distributions);
         let row = &mut self.row;
         window.inferred = self.message_count.messages(&window, row.window.as_ref());
-        window.rate = rate(period.average);
+        if let Some(messages) = window.inferred.filter(|_| !window.length.is_zero()) {
+            window.rate = messages as f64 / window.length.as_secs_f64();
+        }
         // Without samples of the size, a window may have messages of unknown size.
         window.bytes = (size.sample_count > 0 && size.average >= 0.0)
             .then(|| (size.average * size.sample_count as f64).round() as u64);
@@ -138,7 +140,7 @@ impl Source {
         } else if messages > 0 {
             row.last_message = Some(window.ended);
         }
-        if !window.rate.is_nan() {
+        if period.average > 0.0 {
             row.mean_period = period.average;
         }
         row.add_window(window);
@@ -157,28 +159,5 @@ impl Source {
         let shortest = if is_full { Self::GONE_FROM_FULL } else { Self::GONE };
         let limit = shortest.max(window.saturating_mul(Self::GONE_WINDOWS));
         self.last_received.is_some_and(|last| now.saturating_duration_since(last) > limit)
-    }
-}
-
-/// Returns the rate in Hz for a mean period in ms. NaN unless the rate is finite and above 0.
-fn rate(period: f64) -> f64 {
-    let rate = 1000.0 / period;
-    if rate > 0.0 && rate.is_finite() {
-        rate
-    } else {
-        f64::NAN
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_period_above_zero_has_a_rate() {
-        assert_eq!(rate(20.0), 50.0);
-        for period in [0.0, -0.0, -20.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE * 1e-10] {
-            assert!(rate(period).is_nan(), "{period}");
-        }
     }
 }

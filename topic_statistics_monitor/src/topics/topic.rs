@@ -10,7 +10,7 @@ use rclrs_topic_statistics::{
 };
 use topic_statistics_observe::{
     format::name,
-    row::{Problem, Row},
+    row::{Problem, Row, Window},
 };
 
 use crate::{
@@ -171,8 +171,22 @@ impl Topic {
     }
 
     pub fn read(&mut self, now: Instant) -> bool {
-        self.subscribed.as_mut().is_some_and(|subscribed| subscribed.read(&mut self.row, now))
+        let is_new = self.subscribed.as_mut().is_some_and(|subscribed| subscribed.read(&mut self.row, now));
+        if self.row.problem.as_ref().is_none_or(|problem| matches!(problem, Problem::Note(_))) {
+            let note = |_: &Window| Problem::Note(other_clock(&self.row.name));
+            self.row.problem = self.row.window.as_ref().filter(|window| window.other_clock).map(note);
+        }
+        is_new
     }
+}
+
+/// Returns why the ages of a topic are unknown, and how the user can solve the problem.
+fn other_clock(topic: &str) -> String {
+    format!(
+        "{} has header stamps on another clock, before the year 2000, so it has no ages: if the stamps are on \
+         simulated time, start topic_monitor with --ros-args -p use_sim_time:=true",
+        name(topic)
+    )
 }
 
 /// Returns a depth that is enough for short delays of the monitor. It is smaller for messages that can be large.

@@ -95,6 +95,9 @@ pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
                 None => figure.read(&figures),
             };
             match Value::from(value) {
+                Value::Unknown if window.other_clock && metric.starts_at_header_stamp() => {
+                    Value::Missing(Missing::OtherClock)
+                }
                 Value::Unknown if figures.sample_count == 0 => Value::without_sample(
                     metric,
                     figure,

@@ -30,6 +30,8 @@ pub enum Missing {
     HeaderStamps,
     /// The node uses simulated time, but there is no `/clock`.
     Clock,
+    /// The header stamps are on simulated time, but the node that measures is not, or the other way round.
+    OtherClock,
 }
 
 impl fmt::Display for Missing {
@@ -38,6 +40,7 @@ impl fmt::Display for Missing {
             Self::Messages => "there is no message",
             Self::HeaderStamps => "the header stamps are not set",
             Self::Clock => "there is no /clock",
+            Self::OtherClock => "the header stamps are on another clock",
         })
     }
 }
