@@ -38,7 +38,7 @@ use std::{
 use clap::{CommandFactory, Parser};
 use rclrs::*;
 use topic_statistics_observe::ros::{
-    arguments::{context, split_ros_arguments},
+    arguments::{context, create_node, split_ros_arguments},
     executor::Spinning,
     signals::Interrupt,
 };
@@ -80,8 +80,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run(interrupt: &Interrupt, options: Options, ros: Vec<String>) -> Result<(), Failure> {
-    let executor = context("exporter", ros)?.create_basic_executor();
-    let node = executor.create_node("topic_statistics_exporter")?;
+    let executor = context("exporter", &ros)?.create_basic_executor();
+    let node = create_node(&executor, "exporter", "topic_statistics_exporter", &ros, 1)?;
     let options = options.with_parameters_of(&node)?;
     let mut state = State::new(options.limits(), Now::read());
     state.filter = options.filter();

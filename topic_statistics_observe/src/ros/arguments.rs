@@ -2,9 +2,14 @@
 
 //! The ROS arguments of a command line.
 
-use std::ffi::OsString;
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    panic,
+};
 
-use rclrs::{Context, InitOptions, LogSeverity, Logger, RclrsError};
+use rclrs::{Context, Executor, InitOptions, LogSeverity, Logger, Node, RclrsError};
+use signal_hook::low_level;
 
 /// Splits a command line into the program's own arguments and the ROS arguments. The ROS arguments start at
 /// `--ros-args` and end at `--` or at the end of the line.
@@ -26,10 +31,45 @@ pub fn split_ros_arguments(line: impl IntoIterator<Item = OsString>) -> (Vec<OsS
 ///
 /// Also silences an error that rclrs 0.8 logs for each publisher in the ROS graph, because DDS does not report the
 /// history QoS of a publisher. A user cannot fix this error. The log level applies to the whole process.
-pub fn context(program: &str, ros_arguments: Vec<String>) -> Result<Context, RclrsError> {
-    let context = Context::new([vec![program.to_owned()], ros_arguments].concat(), InitOptions::default())?;
+pub fn context(program: &str, ros_arguments: &[String]) -> Result<Context, RclrsError> {
+    let arguments = [&[program.to_owned()], ros_arguments].concat();
+    let context = Context::new(arguments, InitOptions::default())?;
     Logger::new("QoSProfile.conversion")?.set_level(LogSeverity::Fatal)?;
     Ok(context)
+}
+
+/// Creates the node of a program.
+///
+/// rclrs 0.8 panics at some values of ROS parameters. The panic poisons the mutex of the context, so the process then
+/// aborts or hangs. The values cannot be checked before, because a parameter file can be a pipe, which is read only
+/// once. So a panic hook reports the value, and ends the process with `status`.
+pub fn create_node(
+    executor: &Executor,
+    program: &'static str,
+    name: &str,
+    ros_arguments: &[String],
+    status: u8,
+) -> Result<Node, RclrsError> {
+    let given = ros_arguments.iter().rev().find_map(|argument| argument.strip_prefix("use_sim_time:="));
+    let sim_time = given.filter(|value| !["true", "false"].contains(value));
+    let sim_time = sim_time.map_or("no boolean".to_owned(), |value| format!("{value:?}"));
+    panic::set_hook(Box::new(move |info| {
+        let file = info.location().map_or("", panic::Location::file);
+        let text = if file.ends_with("time_source.rs") {
+            format!("The parameter use_sim_time is {sim_time}: it has to be true or false")
+        } else if file.ends_with("parameter/value.rs") {
+            "A parameter is []: a list has to have an element; leave the parameter out, or write ['']"
+                .to_owned()
+        } else {
+            let _closed = writeln!(io::stderr(), "{info}");
+            return;
+        };
+        let _closed = writeln!(io::stderr(), "{program}: {text}");
+        low_level::exit(status.into());
+    }));
+    let node = executor.create_node(name);
+    drop(panic::take_hook());
+    node
 }
 
 #[cfg(test)]
