@@ -37,13 +37,13 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9877")]
     pub listen: Listen,
     /// Read statistics from these topics, and distributions from TOPIC/distribution
-    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/statistics")]
+    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', value_parser = topic, default_value = "/statistics")]
     pub statistics_topics: Vec<String>,
     /// Read events of lost messages from these topics
-    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/events/messages_lost")]
+    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', value_parser = topic, default_value = "/events/messages_lost")]
     pub losses_topics: Vec<String>,
     /// Read diagnostics from these topics
-    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/diagnostics")]
+    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', value_parser = topic, default_value = "/diagnostics")]
     pub diagnostics_topics: Vec<String>,
     /// Export only these nodes: names or patterns, such as /robot_1/** [default: all nodes]
     ///
@@ -208,6 +208,18 @@ impl InvalidParameter {
     }
 }
 
+/// Errors unless a text is empty or the name of a topic. ROS checks a name that starts with `~`, or has a substitution
+/// such as `{node}`.
+fn topic(text: &str) -> Result<String, String> {
+    if !text.is_empty() && !text.starts_with('~') && !text.contains('{') {
+        let pattern: Pattern = text.parse()?;
+        if pattern.name().is_none() || pattern.is_of_sources() {
+            return Err("it has to be a topic's name, not a pattern or a source".to_owned());
+        }
+    }
+    Ok(text.to_owned())
+}
+
 /// Returns a parser of numbers from 1 to `max`.
 fn up_to(max: i64) -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=max)
@@ -237,6 +249,8 @@ mod tests {
             ("--listen localhost", "an address and a port"),
             ("--max-series 0", "0 is not in 1.."),
             ("--keep-windows -1", "unexpected argument '-1'"),
+            ("--statistics-topics bad!", "a topic's name has letters, digits, _ and / only"),
+            ("--losses-topics /x,/a*", "invalid value '/a*'"),
             ("--include /a//b", "invalid value '/a//b'"),
             ("--exclude [a", "invalid value '[a'"),
             ("--classic-buckets 0.1,0.01", "at most 50 numbers"),

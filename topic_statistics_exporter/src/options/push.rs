@@ -121,6 +121,12 @@ impl PushOptions {
         })
     }
 
+    /// Errors if the collector's URL is not valid. The error shows the URL without parts that can be secrets.
+    pub fn check(&self) -> Result<(), String> {
+        let Some(endpoint) = &self.otlp_endpoint else { return Ok(()) };
+        otlp::parse_url(endpoint).map(|_| ()).map_err(|error| error.to_string())
+    }
+
     /// Returns the complete options for pushing from the host named `host`, and the warnings to log. The options are
     /// `None` if no collector is given, or if an environment variable turns pushing off. `get` reads a variable.
     pub fn complete(
