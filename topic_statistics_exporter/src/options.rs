@@ -70,7 +70,7 @@ pub struct Options {
     /// If a node has more, some are left out, and their number is exported.
     #[arg(long, value_name = "NUMBER", default_value_t = 20_000, value_parser = up_to(10_000_000))]
     pub max_series_per_node: u32,
-    /// Remove a source that has published nothing for this number of its windows plus 10 s
+    /// Remove a source that has published nothing for this number of its windows, and for at least 10 s
     #[arg(long, value_name = "WINDOWS", default_value_t = 60, value_parser = up_to(100_000))]
     pub keep_windows: u32,
     /// Remove a diagnostic status that has not been repeated for this number of seconds
