@@ -7,7 +7,7 @@ mod push;
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
-use clap::{builder::RangedI64ValueParser, Parser};
+use clap::Parser;
 use rclrs::{DeclarationError, Node};
 use topic_statistics_observe::{generate::Generate, pattern::Pattern};
 
@@ -49,10 +49,10 @@ pub struct Options {
     ///
     /// For the clock of a host, the host's name is compared instead. For a diagnostic status that belongs to no source,
     /// the part of the status's name before the colon is compared.
-    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',', value_parser = node_pattern)]
     pub include: Vec<Pattern>,
     /// Do not export these nodes: names or patterns
-    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',', value_parser = node_pattern)]
     pub exclude: Vec<Pattern>,
     /// Also export distributions as classic histograms with these upper bounds of buckets, in seconds: 0.001,0.01,0.1
     ///
@@ -63,18 +63,30 @@ pub struct Options {
     ///
     /// Each metric of a source has at most 11 time series, and each source has at most 8 more. If there are more time
     /// series, some are left out, and their number is exported.
-    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = up_to(10_000_000))]
+    #[arg(
+        long, value_name = "NUMBER", default_value_t = 100_000,
+        value_parser = up_to(10_000_000), allow_negative_numbers = true
+    )]
     pub max_series: u32,
     /// Export at most this number of time series of each node
     ///
     /// If a node has more, some are left out, and their number is exported.
-    #[arg(long, value_name = "NUMBER", default_value_t = 20_000, value_parser = up_to(10_000_000))]
+    #[arg(
+        long, value_name = "NUMBER", default_value_t = 20_000,
+        value_parser = up_to(10_000_000), allow_negative_numbers = true
+    )]
     pub max_series_per_node: u32,
     /// Remove a source that has published nothing for this number of its windows, and for at least 10 s
-    #[arg(long, value_name = "WINDOWS", default_value_t = 60, value_parser = up_to(100_000))]
+    #[arg(
+        long, value_name = "WINDOWS", default_value_t = 60,
+        value_parser = up_to(100_000), allow_negative_numbers = true
+    )]
     pub keep_windows: u32,
     /// Remove a diagnostic status that has not been repeated for this number of seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = up_to(86_400))]
+    #[arg(
+        long, value_name = "SECONDS", default_value_t = 60,
+        value_parser = up_to(86_400), allow_negative_numbers = true
+    )]
     pub keep_diagnostics: u32,
     /// How to push to a collector.
     #[command(flatten)]
@@ -120,7 +132,7 @@ impl Options {
                 let names = names.iter().filter(|node| !node.is_empty());
                 let node = |text: &String| {
                     let right = |reason| format!("names or patterns of nodes ({reason})");
-                    text.parse::<Pattern>().map_err(right).or_else(|right| invalid(name, text, right))
+                    node_pattern(text).map_err(right).or_else(|right| invalid(name, text, right))
                 };
                 names.map(node).collect()
             };
@@ -221,8 +233,16 @@ fn topic(text: &str) -> Result<String, String> {
 }
 
 /// Returns a parser of numbers from 1 to `max`.
-fn up_to(max: i64) -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=max)
+fn up_to(max: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| (1..=max).contains(number));
+        number.ok_or_else(|| format!("a whole number from 1 to {max}"))
+    }
+}
+
+/// Parses the name or pattern of a node. `Pattern` calls each name that of a topic.
+fn node_pattern(text: &str) -> Result<Pattern, String> {
+    text.parse().map_err(|why: String| why.replace("a topic's name", "a node's name"))
 }
 
 /// Parses the value of a parameter whose type in ROS is a string.
@@ -247,8 +267,11 @@ mod tests {
         let (seconds, agent) = ("a number of seconds", "an agent beside the exporter does that");
         for (line, text) in [
             ("--listen localhost", "an address and a port"),
-            ("--max-series 0", "0 is not in 1.."),
-            ("--keep-windows -1", "unexpected argument '-1'"),
+            ("--max-series 0", "a whole number from 1 to 10000000"),
+            ("--max-series abc", "a whole number from 1 to 10000000"),
+            ("--keep-diagnostics -1", "a whole number from 1 to 86400"),
+            ("--otlp-timeout -1", seconds),
+            ("--include ", "a node's name is not empty"),
             ("--statistics-topics bad!", "a topic's name has letters, digits, _ and / only"),
             ("--losses-topics /x,/a*", "invalid value '/a*'"),
             ("--include /a//b", "invalid value '/a//b'"),

@@ -70,25 +70,25 @@ pub struct PushOptions {
     #[arg(long, value_name = "NAME=VALUE,...", value_parser = pairs)]
     otlp_resource: Option<Pairs>,
     /// Push every this number of seconds [default: 10] [environment: OTEL_METRIC_EXPORT_INTERVAL]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     otlp_interval: Option<Duration>,
     /// Compression of requests: gzip or none [default: gzip] [environment: OTEL_EXPORTER_OTLP_COMPRESSION]
     #[arg(long, value_name = "COMPRESSION", value_parser = gzip)]
     otlp_compression: Option<bool>,
     /// Time limit of a request, in seconds [default: 10] [environment: OTEL_EXPORTER_OTLP_TIMEOUT]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     otlp_timeout: Option<Duration>,
     /// Longest wait after the first failure, in seconds; each further failure doubles the wait [default: 1]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     otlp_retry_initial: Option<Duration>,
     /// Longest wait after any failure, in seconds [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     otlp_retry_max: Option<Duration>,
     /// Drop a request that has waited for this number of hours [default: 72]
-    #[arg(long, value_name = "HOURS", value_parser = number)]
+    #[arg(long, value_name = "HOURS", value_parser = number, allow_negative_numbers = true)]
     otlp_buffer_hours: Option<u32>,
     /// Keep at most this number of megabytes (10^6 bytes, compressed) of waiting requests; drop the oldest [default: 64]
-    #[arg(long, value_name = "MEGABYTES", value_parser = number)]
+    #[arg(long, value_name = "MEGABYTES", value_parser = number, allow_negative_numbers = true)]
     otlp_buffer_megabytes: Option<u32>,
 }
 
