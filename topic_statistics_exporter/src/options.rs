@@ -40,7 +40,10 @@ pub struct Options {
     #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', value_parser = topic, default_value = "/statistics")]
     pub statistics_topics: Vec<String>,
     /// Read events of lost messages from these topics
-    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', value_parser = topic, default_value = "/events/messages_lost")]
+    #[arg(
+        long, value_name = "TOPIC,...", value_delimiter = ',', value_parser = topic,
+        default_value = "/events/messages_lost"
+    )]
     pub losses_topics: Vec<String>,
     /// Read diagnostics from these topics
     #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', value_parser = topic, default_value = "/diagnostics")]
@@ -107,7 +110,8 @@ impl Options {
         let text = |name, default: String, description: &str, right: &str| {
             let value = node.declare_parameter::<Arc<str>>(name).default(default.into());
             let value = value.description(description).read_only();
-            value.map(|value| value.get()).map_err(|error| InvalidParameter::new(name, &error, right))
+            let right = format!("a string (-p \"{name}:='...'\"): {right}");
+            value.map(|value| value.get()).map_err(|error| InvalidParameter::new(name, &error, &right))
         };
         let listen = self.listen.to_string();
         let listen = text("listen", listen, "Address and port for Prometheus", Listen::RIGHT)?;

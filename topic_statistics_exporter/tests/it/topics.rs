@@ -171,6 +171,11 @@ fn signals_end_it_and_wrong_options_do() {
         ("--ros-args -p max_series:=0", 1, "it has to be a whole number from 1"),
         ("--ros-args -p include:=['[a']", 1, "it has to be names or patterns of nodes"),
         ("--ros-args -p classic_buckets:='2,1'", 1, "it has to be at most 50 numbers of seconds"),
+        (
+            "--ros-args -p classic_buckets:=0.01",
+            1,
+            "it has to be a string (-p \"classic_buckets:='...'\"): at most 50",
+        ),
         ("--ros-args -p otlp_interval:=0", 1, "parameter otlp_interval is \"0\": it has to be a number of"),
         ("--ros-args -p otlp_headers:=secret", 1, "otlp_headers is not valid: it has to be name=value"),
         ("--otlp-endpoint x:4318", 2, "endpoint \"x:4318\" is no URL"),
