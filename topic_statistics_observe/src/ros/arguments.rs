@@ -3,6 +3,8 @@
 //! The ROS arguments of a command line.
 
 use std::{
+    env,
+    error::Error,
     ffi::OsString,
     io::{self, Write},
     panic,
@@ -31,11 +33,25 @@ pub fn split_ros_arguments(line: impl IntoIterator<Item = OsString>) -> (Vec<OsS
 ///
 /// Also silences an error that rclrs 0.8 logs for each publisher in the ROS graph, because DDS does not report the
 /// history QoS of a publisher. A user cannot fix this error. The log level applies to the whole process.
-pub fn context(program: &str, ros_arguments: &[String]) -> Result<Context, RclrsError> {
+pub fn context(program: &str, ros_arguments: &[String]) -> Result<Context, Box<dyn Error>> {
+    let text = |name| env::var(name).unwrap_or_default();
+    check_domain(&text("ROS_DOMAIN_ID"), &text("RMW_IMPLEMENTATION"))?;
     let arguments = [&[program.to_owned()], ros_arguments].concat();
     let context = Context::new(arguments, InitOptions::default())?;
     Logger::new("QoSProfile.conversion")?.set_level(LogSeverity::Fatal)?;
     Ok(context)
+}
+
+/// Errors if rcl or the middleware would refuse the ROS domain. rcl does not give the reason, and Fast DDS ends the
+/// process. rcl also reads `0x10` and `5x`, so only a text without a digit at its start is refused.
+fn check_domain(domain: &str, middleware: &str) -> Result<(), String> {
+    let is_read = domain.is_empty() || domain.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    // The ports of DDS end at the domain 232. Zenoh has no such limit.
+    let is_too_high = domain.parse::<u64>().is_ok_and(|domain| domain > 232) && !middleware.contains("zenoh");
+    match is_read && !is_too_high {
+        true => Ok(()),
+        false => Err(format!("ROS_DOMAIN_ID is {domain:?}: it has to be a whole number from 0 to 232")),
+    }
 }
 
 /// Creates the node of a program.
@@ -75,6 +91,18 @@ pub fn create_node(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ros_domain_that_ros_refuses_is_an_error() {
+        for right in ["", "0", "232", " 7", "0x10"] {
+            assert_eq!(check_domain(right, ""), Ok(()), "{right}");
+        }
+        assert_eq!(check_domain("999", "rmw_zenoh_cpp"), Ok(()));
+        for wrong in ["abc", "-1", "999"] {
+            let error = format!("ROS_DOMAIN_ID is {wrong:?}: it has to be a whole number from 0 to 232");
+            assert_eq!(check_domain(wrong, "rmw_fastrtps_cpp"), Err(error));
+        }
+    }
 
     #[test]
     fn ros_arguments_are_split_off() {
