@@ -38,7 +38,7 @@ use std::{
 use clap::{CommandFactory, Parser};
 use rclrs::*;
 use topic_statistics_observe::ros::{
-    arguments::{context, split_ros_arguments},
+    arguments::{context, create_node, split_ros_arguments},
     executor::Spinning,
     signals::Interrupt,
 };
@@ -69,6 +69,9 @@ pub fn main() -> ExitCode {
         let written = generate.write(Options::command(), &mut io::stdout());
         return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
+    options.push.check().unwrap_or_else(|text| {
+        Options::command().error(clap::error::ErrorKind::ValueValidation, text).exit()
+    });
     match interrupt.map_err(Failure::from).and_then(|interrupt| run(&interrupt, options, ros)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -80,9 +83,10 @@ pub fn main() -> ExitCode {
 }
 
 fn run(interrupt: &Interrupt, options: Options, ros: Vec<String>) -> Result<(), Failure> {
-    let executor = context("exporter", ros)?.create_basic_executor();
-    let node = executor.create_node("topic_statistics_exporter")?;
+    let executor = context("exporter", &ros)?.create_basic_executor();
+    let node = create_node(&executor, "exporter", "topic_statistics_exporter", &ros, 1)?;
     let options = options.with_parameters_of(&node)?;
+    options.push.check()?;
     let mut state = State::new(options.limits(), Now::read());
     state.filter = options.filter();
     let state = Arc::new(Mutex::new(state));

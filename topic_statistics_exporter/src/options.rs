@@ -7,7 +7,7 @@ mod push;
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
-use clap::{builder::RangedI64ValueParser, Parser};
+use clap::Parser;
 use rclrs::{DeclarationError, Node};
 use topic_statistics_observe::{generate::Generate, pattern::Pattern};
 
@@ -37,22 +37,25 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9877")]
     pub listen: Listen,
     /// Read statistics from these topics, and distributions from TOPIC/distribution
-    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/statistics")]
+    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', value_parser = topic, default_value = "/statistics")]
     pub statistics_topics: Vec<String>,
     /// Read events of lost messages from these topics
-    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/events/messages_lost")]
+    #[arg(
+        long, value_name = "TOPIC,...", value_delimiter = ',', value_parser = topic,
+        default_value = "/events/messages_lost"
+    )]
     pub losses_topics: Vec<String>,
     /// Read diagnostics from these topics
-    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', default_value = "/diagnostics")]
+    #[arg(long, value_name = "TOPIC,...", value_delimiter = ',', value_parser = topic, default_value = "/diagnostics")]
     pub diagnostics_topics: Vec<String>,
     /// Export only these nodes: names or patterns, such as /robot_1/** [default: all nodes]
     ///
     /// For the clock of a host, the host's name is compared instead. For a diagnostic status that belongs to no source,
     /// the part of the status's name before the colon is compared.
-    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',', value_parser = node_pattern)]
     pub include: Vec<Pattern>,
     /// Do not export these nodes: names or patterns
-    #[arg(long, value_name = "NODE,...", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE,...", value_delimiter = ',', value_parser = node_pattern)]
     pub exclude: Vec<Pattern>,
     /// Also export distributions as classic histograms with these upper bounds of buckets, in seconds: 0.001,0.01,0.1
     ///
@@ -63,18 +66,30 @@ pub struct Options {
     ///
     /// Each metric of a source has at most 11 time series, and each source has at most 8 more. If there are more time
     /// series, some are left out, and their number is exported.
-    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = up_to(10_000_000))]
+    #[arg(
+        long, value_name = "NUMBER", default_value_t = 100_000,
+        value_parser = up_to(10_000_000), allow_negative_numbers = true
+    )]
     pub max_series: u32,
     /// Export at most this number of time series of each node
     ///
     /// If a node has more, some are left out, and their number is exported.
-    #[arg(long, value_name = "NUMBER", default_value_t = 20_000, value_parser = up_to(10_000_000))]
+    #[arg(
+        long, value_name = "NUMBER", default_value_t = 20_000,
+        value_parser = up_to(10_000_000), allow_negative_numbers = true
+    )]
     pub max_series_per_node: u32,
-    /// Remove a source that has published nothing for this number of its windows plus 10 s
-    #[arg(long, value_name = "WINDOWS", default_value_t = 60, value_parser = up_to(100_000))]
+    /// Remove a source that has published nothing for this number of its windows, and for at least 10 s
+    #[arg(
+        long, value_name = "WINDOWS", default_value_t = 60,
+        value_parser = up_to(100_000), allow_negative_numbers = true
+    )]
     pub keep_windows: u32,
     /// Remove a diagnostic status that has not been repeated for this number of seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = up_to(86_400))]
+    #[arg(
+        long, value_name = "SECONDS", default_value_t = 60,
+        value_parser = up_to(86_400), allow_negative_numbers = true
+    )]
     pub keep_diagnostics: u32,
     /// How to push to a collector.
     #[command(flatten)]
@@ -95,7 +110,8 @@ impl Options {
         let text = |name, default: String, description: &str, right: &str| {
             let value = node.declare_parameter::<Arc<str>>(name).default(default.into());
             let value = value.description(description).read_only();
-            value.map(|value| value.get()).map_err(|error| InvalidParameter::new(name, &error, right))
+            let right = format!("a string (-p \"{name}:='...'\"): {right}");
+            value.map(|value| value.get()).map_err(|error| InvalidParameter::new(name, &error, &right))
         };
         let listen = self.listen.to_string();
         let listen = text("listen", listen, "Address and port for Prometheus", Listen::RIGHT)?;
@@ -120,7 +136,7 @@ impl Options {
                 let names = names.iter().filter(|node| !node.is_empty());
                 let node = |text: &String| {
                     let right = |reason| format!("names or patterns of nodes ({reason})");
-                    text.parse::<Pattern>().map_err(right).or_else(|right| invalid(name, text, right))
+                    node_pattern(text).map_err(right).or_else(|right| invalid(name, text, right))
                 };
                 names.map(node).collect()
             };
@@ -208,9 +224,29 @@ impl InvalidParameter {
     }
 }
 
+/// Errors unless a text is empty or the name of a topic. ROS checks a name that starts with `~`, or has a substitution
+/// such as `{node}`.
+fn topic(text: &str) -> Result<String, String> {
+    if !text.is_empty() && !text.starts_with('~') && !text.contains('{') {
+        let pattern: Pattern = text.parse()?;
+        if pattern.name().is_none() || pattern.is_of_sources() {
+            return Err("it has to be a topic's name, not a pattern or a source".to_owned());
+        }
+    }
+    Ok(text.to_owned())
+}
+
 /// Returns a parser of numbers from 1 to `max`.
-fn up_to(max: i64) -> RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=max)
+fn up_to(max: u32) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| (1..=max).contains(number));
+        number.ok_or_else(|| format!("a whole number from 1 to {max}"))
+    }
+}
+
+/// Parses the name or pattern of a node. `Pattern` calls each name that of a topic.
+fn node_pattern(text: &str) -> Result<Pattern, String> {
+    text.parse().map_err(|why: String| why.replace("a topic's name", "a node's name"))
 }
 
 /// Parses the value of a parameter whose type in ROS is a string.
@@ -235,8 +271,13 @@ mod tests {
         let (seconds, agent) = ("a number of seconds", "an agent beside the exporter does that");
         for (line, text) in [
             ("--listen localhost", "an address and a port"),
-            ("--max-series 0", "0 is not in 1.."),
-            ("--keep-windows -1", "unexpected argument '-1'"),
+            ("--max-series 0", "a whole number from 1 to 10000000"),
+            ("--max-series abc", "a whole number from 1 to 10000000"),
+            ("--keep-diagnostics -1", "a whole number from 1 to 86400"),
+            ("--otlp-timeout -1", seconds),
+            ("--include ", "a node's name is not empty"),
+            ("--statistics-topics bad!", "a topic's name has letters, digits, _ and / only"),
+            ("--losses-topics /x,/a*", "invalid value '/a*'"),
             ("--include /a//b", "invalid value '/a//b'"),
             ("--exclude [a", "invalid value '[a'"),
             ("--classic-buckets 0.1,0.01", "at most 50 numbers"),

@@ -30,7 +30,7 @@ use thiserror::Error;
 
 pub use self::{
     backoff::Backoff,
-    client::{shown, Answer, Client, ClientOptions, Failure},
+    client::{parse_url, shown, Answer, Client, ClientOptions, Failure},
     delivery::{Delivery, Outcome},
     queue::{Limits, Queue},
 };

@@ -63,7 +63,7 @@ use topic_statistics_observe::{
     page::PageFile,
     pattern::{Pattern, Selection},
     ros::{
-        arguments::{context, split_ros_arguments},
+        arguments::{context, create_node, split_ros_arguments},
         executor::Spinning,
     },
     row::Kind,
@@ -112,8 +112,8 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     // Standard output is taken before the context loads the middleware, which can write to standard output.
     let output = take_stdout()?;
     let is_terminal = output.is_terminal();
-    let executor = context("topic_monitor", ros)?.create_basic_executor();
-    let node = executor.create_node("topic_monitor")?;
+    let executor = context("topic_monitor", &ros)?.create_basic_executor();
+    let node = create_node(&executor, "topic_monitor", "topic_monitor", &ros, FAILED)?;
     // The node does not log the library's warnings, because the rows show these warnings.
     node.logger().set_level(LogSeverity::Error)?;
     if arguments.why || arguments.chain_ends().is_some() {

@@ -88,8 +88,10 @@ const VARIABLES: [(&str, Set); 7] = [
     ("TOPIC_STATISTICS_TOPICS", |options, value| topics(value).map(|topics| options.topics = topics)),
     ("TOPIC_STATISTICS_PUBLISH_TOPIC", |options, value| {
         value.clone_into(&mut options.publish_topic);
-        let is_name = value.starts_with('/') && is_topic(value, &[]);
-        is_name.then_some(()).ok_or("a topic that begins with / is expected".to_owned())
+        match value.starts_with('/') {
+            true => check_topic(value, &[]),
+            false => Err("a topic that begins with / is expected".to_owned()),
+        }
     }),
     ("TOPIC_STATISTICS_DISTRIBUTIONS", |options, value| {
         let parsed = value.trim().parse().map_err(|_| "true or false is expected".to_owned());
@@ -163,9 +165,15 @@ fn metrics(value: &str) -> Result<Vec<Metric>, String> {
     if value.trim() == "all" {
         return Ok(known);
     }
-    let parse = |name: &str| known.iter().copied().find(|metric| metric.name() == name.trim());
-    let metrics: Option<Vec<_>> = value.split(',').map(parse).collect();
-    metrics.ok_or_else(|| format!("`all` is expected, or some of {}", names(&known)))
+    let parse = |name: &str| {
+        let name = name.trim();
+        let metric = known.iter().copied().find(|metric| metric.name() == name);
+        metric.ok_or_else(|| match name {
+            "all" => "`all` is expected alone".to_owned(),
+            _ => format!("{name:?} is no metric; `all` is expected, or some of {}", names(&known)),
+        })
+    };
+    value.split(',').map(parse).collect()
 }
 
 fn topics(value: &str) -> Result<Vec<String>, String> {
@@ -174,21 +182,28 @@ fn topics(value: &str) -> Result<Vec<String>, String> {
         let (mark, name) = text.strip_prefix('!').map_or(("", text), |name| ("!", name));
         let slash = if name.starts_with('/') { "" } else { "/" };
         let pattern = format!("{slash}{name}");
-        is_topic(&pattern, b"*").then(|| format!("{mark}{pattern}"))
+        let wrong = |why| {
+            let expected = "names of topics are expected, or patterns such as /camera/* and !/camera/raw";
+            format!("{text:?}: {why}; {expected}")
+        };
+        check_topic(&pattern, b"*").map_err(wrong)?;
+        Ok(format!("{mark}{pattern}"))
     };
-    let topics: Option<Vec<_>> = value.split(',').map(topic).collect();
-    topics.ok_or_else(|| {
-        "names of topics are expected, or patterns such as /camera/* and !/camera/raw".to_owned()
-    })
+    value.split(',').map(topic).collect()
 }
 
-/// Returns whether a text is a valid topic name. The characters in `others` are also valid.
-fn is_topic(name: &str, others: &[u8]) -> bool {
-    let is_part = |part: &str| {
-        !part.is_empty()
-            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || others.contains(&byte))
-    };
-    name.strip_prefix('/').is_some_and(|name| name.split('/').all(is_part))
+/// Errors unless a text that begins with `/` is a valid topic name. The characters in `others` are also valid.
+fn check_topic(name: &str, others: &[u8]) -> Result<(), String> {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"/_".contains(&byte) || others.contains(&byte);
+    if let Some(wrong) = name.chars().find(|c| !u8::try_from(*c).is_ok_and(is_valid)) {
+        return Err(format!("a topic's name has letters, digits, _ and / only, not {wrong:?}"));
+    }
+    match name.split('/').skip(1).any(str::is_empty) {
+        true => {
+            Err("a topic's name has no part without a character, such as // or a / at its end".to_owned())
+        }
+        false => Ok(()),
+    }
 }
 
 /// Returns whether a name matches a pattern. `*` matches within one part of the name, `**` matches across parts.
@@ -259,10 +274,14 @@ mod tests {
             ("TOPIC_STATISTICS_PERIOD", "fast", "0.001 to 86400"),
             ("TOPIC_STATISTICS_METRICS", "message_jitter", "message_age, message_period"),
             ("TOPIC_STATISTICS_METRICS", "", "some of message_age"),
-            ("TOPIC_STATISTICS_TOPICS", "/imu,,", "names of topics"),
-            ("TOPIC_STATISTICS_TOPICS", "/a b", "names of topics"),
+            ("TOPIC_STATISTICS_METRICS", "all,foo", "`all` is expected alone"),
+            ("TOPIC_STATISTICS_METRICS", "message_age,foo", "\"foo\" is no metric"),
+            ("TOPIC_STATISTICS_TOPICS", "/imu,,", "\"\": a topic's name has no part without a character"),
+            ("TOPIC_STATISTICS_TOPICS", "/imu,/a b", "\"/a b\": a topic's name has letters"),
+            ("TOPIC_STATISTICS_TOPICS", "[a", "only, not '['; names of topics"),
             ("TOPIC_STATISTICS_PUBLISH_TOPIC", "statistics", "begins with /"),
-            ("TOPIC_STATISTICS_PUBLISH_TOPIC", "/", "begins with /"),
+            ("TOPIC_STATISTICS_PUBLISH_TOPIC", "/", "no part without a character"),
+            ("TOPIC_STATISTICS_PUBLISH_TOPIC", "/bad!", "letters, digits, _ and / only, not '!'"),
             ("TOPIC_STATISTICS_DISTRIBUTIONS", "all", "true or false"),
             ("TOPIC_STATISTICS_EXPECT_NAMESPACE", "/r*", "not a pattern"),
         ] {

@@ -70,25 +70,25 @@ pub struct PushOptions {
     #[arg(long, value_name = "NAME=VALUE,...", value_parser = pairs)]
     otlp_resource: Option<Pairs>,
     /// Push every this number of seconds [default: 10] [environment: OTEL_METRIC_EXPORT_INTERVAL]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     otlp_interval: Option<Duration>,
     /// Compression of requests: gzip or none [default: gzip] [environment: OTEL_EXPORTER_OTLP_COMPRESSION]
     #[arg(long, value_name = "COMPRESSION", value_parser = gzip)]
     otlp_compression: Option<bool>,
     /// Time limit of a request, in seconds [default: 10] [environment: OTEL_EXPORTER_OTLP_TIMEOUT]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     otlp_timeout: Option<Duration>,
     /// Longest wait after the first failure, in seconds; each further failure doubles the wait [default: 1]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     otlp_retry_initial: Option<Duration>,
     /// Longest wait after any failure, in seconds [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     otlp_retry_max: Option<Duration>,
     /// Drop a request that has waited for this number of hours [default: 72]
-    #[arg(long, value_name = "HOURS", value_parser = number)]
+    #[arg(long, value_name = "HOURS", value_parser = number, allow_negative_numbers = true)]
     otlp_buffer_hours: Option<u32>,
     /// Keep at most this number of megabytes (10^6 bytes, compressed) of waiting requests; drop the oldest [default: 64]
-    #[arg(long, value_name = "MEGABYTES", value_parser = number)]
+    #[arg(long, value_name = "MEGABYTES", value_parser = number, allow_negative_numbers = true)]
     otlp_buffer_megabytes: Option<u32>,
 }
 
@@ -121,6 +121,18 @@ impl PushOptions {
         })
     }
 
+    /// Errors if the collector's URL is not valid, or if it is without TLS, but there is a file to check certificates.
+    /// The error shows the URL without parts that can be secrets.
+    pub fn check(&self) -> Result<(), String> {
+        let Some(endpoint) = &self.otlp_endpoint else { return Ok(()) };
+        let url = otlp::parse_url(endpoint).map_err(|error| error.to_string())?;
+        if self.otlp_certificate.is_some() && url.scheme_str() == Some("http") {
+            let shown = otlp::shown(endpoint);
+            return Err(format!("The OTLP endpoint {shown:?} has no TLS: --otlp-certificate needs https://"));
+        }
+        Ok(())
+    }
+
     /// Returns the complete options for pushing from the host named `host`, and the warnings to log. The options are
     /// `None` if no collector is given, or if an environment variable turns pushing off. `get` reads a variable.
     pub fn complete(
@@ -130,9 +142,10 @@ impl PushOptions {
     ) -> (Option<otlp::Options>, Vec<Warning>) {
         let get =
             |name: &str| get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
-        let argument = self.otlp_endpoint.map(|base| environment::metrics_url(&base));
+        let argument = self.otlp_endpoint.as_deref().map(environment::metrics_url);
         let Some(url) = argument.or_else(|| environment::url(&get)) else {
-            return (None, vec![]);
+            let has_options = self != Self::default();
+            return (None, if has_options { vec![Warning::NoEndpoint] } else { vec![] });
         };
         if let Some(reason) = environment::disabled(&get) {
             return (None, vec![reason]);
@@ -358,6 +371,23 @@ mod tests {
         }
         let (options, warnings) = complete("", &[("OTEL_EXPORTER_OTLP_TIMEOUT", "broken"), (ENDPOINT.0, "")]);
         assert!(options.is_none() && warnings.is_empty());
+        let (options, warnings) = complete("--otlp-interval 5", &[]);
+        assert!(options.is_none() && warnings == [Warning::NoEndpoint], "{warnings:?}");
+    }
+
+    #[test]
+    fn a_certificate_needs_an_endpoint_with_tls() {
+        let check = |arguments: &str| {
+            let arguments =
+                ["exporter", "--otlp-certificate", "/ca.pem"].into_iter().chain(arguments.split(' '));
+            Options::try_parse_from(arguments).unwrap().push.check()
+        };
+        assert_eq!(check("--otlp-endpoint https://h:4318"), Ok(()));
+        let error = check("--otlp-endpoint http://h:4318?key=x").unwrap_err();
+        assert_eq!(
+            error,
+            "The OTLP endpoint \"http://h:4318\" has no TLS: --otlp-certificate needs https://"
+        );
     }
 
     #[test]

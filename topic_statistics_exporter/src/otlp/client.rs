@@ -113,15 +113,7 @@ impl Client {
         options: &ClientOptions,
         agent: impl FnOnce(Config) -> Agent,
     ) -> Result<Self, ClientError> {
-        if has_user(&options.url) {
-            return Err(ClientError::UserInfo);
-        }
-        let is_usable = |url: &Uri| {
-            matches!(url.scheme_str(), Some("http" | "https"))
-                && url.host().is_some_and(|host| !host.is_empty())
-        };
-        let url: Option<Uri> = options.url.parse().ok().filter(is_usable);
-        let url = url.ok_or_else(|| ClientError::Url(shown(&options.url)))?;
+        let url = parse_url(&options.url)?;
         let headers = options.headers.iter().map(|(name, value)| {
             let header = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value).ok());
             header.ok_or_else(|| ClientError::Header(name.clone()))
@@ -179,6 +171,17 @@ impl Client {
             },
         }
     }
+}
+
+/// Errors unless the URL has http:// or https:// and a host, and has no user.
+pub fn parse_url(url: &str) -> Result<Uri, ClientError> {
+    if has_user(url) {
+        return Err(ClientError::UserInfo);
+    }
+    let is_usable = |url: &Uri| {
+        matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some_and(|host| !host.is_empty())
+    };
+    url.parse().ok().filter(is_usable).ok_or_else(|| ClientError::Url(shown(url)))
 }
 
 fn answer(response: ureq::http::Response<Body>) -> Answer {

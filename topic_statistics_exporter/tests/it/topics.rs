@@ -166,16 +166,25 @@ fn signals_end_it_and_wrong_options_do() {
     for (arguments, code, text) in [
         ("--listen nowhere", 2, "invalid value 'nowhere'"),
         ("--ros-args -p listen:=nowhere", 1, "it has to be an address and a port"),
+        ("--ros-args -p use_sim_time:=maybe", 1, "use_sim_time is \"maybe\": it has to be true or false"),
+        ("--ros-args -p include:=[]", 1, "a list has to have an element"),
         ("--ros-args -p max_series:=0", 1, "it has to be a whole number from 1"),
         ("--ros-args -p include:=['[a']", 1, "it has to be names or patterns of nodes"),
         ("--ros-args -p classic_buckets:='2,1'", 1, "it has to be at most 50 numbers of seconds"),
+        (
+            "--ros-args -p classic_buckets:=0.01",
+            1,
+            "it has to be a string (-p \"classic_buckets:='...'\"): at most 50",
+        ),
         ("--ros-args -p otlp_interval:=0", 1, "parameter otlp_interval is \"0\": it has to be a number of"),
         ("--ros-args -p otlp_headers:=secret", 1, "otlp_headers is not valid: it has to be name=value"),
-        ("--listen 127.0.0.1:0 --otlp-endpoint x:4318", 1, "endpoint \"x:4318/v1/metrics\" is no URL"),
+        ("--otlp-endpoint x:4318", 2, "endpoint \"x:4318\" is no URL"),
+        ("--otlp-endpoint http://me:secret@x", 2, "has a user or a password"),
+        ("--ros-args -p otlp_endpoint:=ftp://x", 1, "endpoint \"ftp://x\" is no URL"),
         ("--otlp-protocol grpc", 2, "an agent beside the exporter does that"),
         ("--ros-args -p otlp_buffer_directory:=/x", 1, "an agent beside the exporter does that"),
         ("--listen no-such-host.invalid:0", 1, "Cannot listen at no-such-host.invalid:0"),
-        ("--listen 127.0.0.1:0 --statistics-topics a-b", 1, "a-b"),
+        ("--listen 127.0.0.1:0 --statistics-topics a-b", 2, "a-b"),
         (&taken, 1, "Cannot listen at"),
     ] {
         let arguments: Vec<_> = arguments.split(' ').collect();

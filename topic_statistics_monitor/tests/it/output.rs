@@ -24,7 +24,7 @@ fn runs_end_with_their_lines_status_and_report() {
     let (domain, directory) = (domain(), tempfile::tempdir().unwrap());
     let [page, junit] = ["report.html", "tests.xml"].map(|name| directory.path().join(name));
     let _talker = talker(domain);
-    let runs: [(&[&str], i32, &str); 6] = [
+    let runs: [(&[&str], i32, &str); 8] = [
         (&["--once", "--plain", "/im?"], 0, ""),
         (&["--once", "--json", "imu", "chatter"], 0, ""),
         (&["--require", "/imu:rate>=5 /imu:age.max<60s /chatter:received>0", "--timeout", "50"], 0, ""),
@@ -35,6 +35,8 @@ fn runs_end_with_their_lines_status_and_report() {
         ),
         (&["nobody", "--once", "--duration", "1"], 1, "nothing was measured on /nobody: there is no topic"),
         (&["--ros-args", "-r", "__node:=not/a/name"], 3, "topic_monitor: "),
+        (&["--ros-args", "-p", "use_sim_time:=maybe"], 3, "use_sim_time is \"maybe\": it has to be true or"),
+        (&["--ros-args", "-p", "any:=[]"], 3, "a list has to have an element"),
     ];
     let started = runs.map(|(arguments, ..)| piped(command(arguments, domain)));
     let report = ["imu", "--period", "0.1", "--require", "rate>=1000", "--report", page.to_str().unwrap()];

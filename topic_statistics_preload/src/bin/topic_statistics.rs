@@ -54,13 +54,14 @@ fn main() -> ExitCode {
                 print!("{text}");
                 ExitCode::SUCCESS
             }
-            None => usage(),
+            None => usage(&format!("--generate {what:?} is unknown")),
         },
         Some((verb, arguments)) if verb == "run" => match Run::parse(arguments) {
-            Some(run) => run.check().map_or_else(|error| wrong(&error), Run::start),
-            None => usage(),
+            Ok(run) => run.check().map_or_else(|error| wrong(&error), Run::start),
+            Err(error) => usage(&error),
         },
-        _ => usage(),
+        Some((verb, _)) => usage(&format!("{verb:?} is unknown: run is expected")),
+        None => usage("no argument is given: run is expected"),
     }
 }
 
@@ -87,8 +88,8 @@ fn manual_page() -> String {
     )
 }
 
-fn usage() -> ExitCode {
-    eprintln!("{USAGE}");
+fn usage(error: &str) -> ExitCode {
+    eprintln!("topic_statistics: {error}\n\n{USAGE}");
     ExitCode::from(2)
 }
 
@@ -105,24 +106,26 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Reads the arguments. Returns `None` if the arguments are wrong. If an option is not given, the value of the
-    /// option's environment variable is used.
-    fn parse(mut arguments: &'a [OsString]) -> Option<Self> {
+    /// Reads the arguments. If an option is not given, the value of the option's environment variable is used.
+    fn parse(mut arguments: &'a [OsString]) -> Result<Self, String> {
+        let no_command = || "run needs a command: run -- COMMAND".to_owned();
         let (mut expect, mut expect_namespace) =
             (std::env::var_os(EXPECT), std::env::var_os(EXPECT_NAMESPACE));
         loop {
-            let (first, rest) = arguments.split_first()?;
+            let (first, rest) = arguments.split_first().ok_or_else(no_command)?;
             let option = match first.to_str() {
                 Some("--expect") => &mut expect,
                 Some("--expect-namespace") => &mut expect_namespace,
                 Some("--") => {
-                    let (program, arguments) = rest.split_first()?;
-                    return Some(Self { expect, expect_namespace, program, arguments });
+                    let (program, arguments) = rest.split_first().ok_or_else(no_command)?;
+                    return Ok(Self { expect, expect_namespace, program, arguments });
                 }
-                Some(option) if option.starts_with('-') => return None,
-                _ => return Some(Self { expect, expect_namespace, program: first, arguments: rest }),
+                Some(option) if option.starts_with('-') => {
+                    return Err(format!("run has no option {option:?}"))
+                }
+                _ => return Ok(Self { expect, expect_namespace, program: first, arguments: rest }),
             };
-            let (value, rest) = rest.split_first()?;
+            let (value, rest) = rest.split_first().ok_or_else(|| format!("{first:?} needs a value"))?;
             (*option, arguments) = (Some(value.clone()), rest);
         }
     }

@@ -44,12 +44,18 @@ fn the_launcher_runs_a_command_with_the_library_beside_it() {
     assert_eq!(run(&["run", "true"]), (Some(0), String::new(), String::new()));
     let (status, _, errors) = run(&["run", "--", "no_such_program"]);
     assert!(status == Some(127) && errors.contains("no_such_program cannot be started"), "{errors}");
-    let wrong_options =
-        [&["run", "--expect"][..], &["run", "--expect", "x"], &["run", "--expects", "x", "--", "true"]];
-    for wrong in [&[][..], &["run"], &["run", "--"], &["walk", "--", "true"]].into_iter().chain(wrong_options)
-    {
+    for (wrong, error) in [
+        (&[][..], "no argument is given"),
+        (&["run"], "run needs a command"),
+        (&["run", "--"], "run needs a command"),
+        (&["walk", "--", "true"], "\"walk\" is unknown: run is expected"),
+        (&["run", "--expect"], "\"--expect\" needs a value"),
+        (&["run", "--expect", "x"], "run needs a command"),
+        (&["run", "--expects", "x", "--", "true"], "run has no option \"--expects\""),
+    ] {
         let (status, printed, errors) = run(wrong);
-        assert!(errors.starts_with("Usage: "), "{wrong:?}: {errors}");
+        let starts = errors.starts_with(&format!("topic_statistics: {error}"));
+        assert!(starts && errors.contains("\n\nUsage: "), "{wrong:?}: {errors}");
         assert_eq!((status, &*printed), (Some(2), ""), "{wrong:?}");
     }
     assert!(run(&["--help"]).1.contains("TOPIC_STATISTICS_PERIOD"));

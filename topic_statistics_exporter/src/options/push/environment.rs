@@ -20,6 +20,9 @@ pub enum Warning {
     /// A variable turns pushing off.
     #[error("Nothing is pushed: {variable} is {value:?}")]
     Disabled { variable: &'static str, value: String },
+    /// Options of OTLP are given, but no collector.
+    #[error("Nothing is pushed: other options of OTLP are given, but not --otlp-endpoint")]
+    NoEndpoint,
 }
 
 /// Returns the value of a variable that is set and not empty.
