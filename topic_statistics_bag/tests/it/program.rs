@@ -295,6 +295,16 @@ fn expectations_report_changes_and_the_state_at_the_end_decides() {
         assert!(ended.errors.contains(expected), "{expected}: {}", ended.errors);
     }
     assert!(!ended.errors.contains("/odom: "), "{}", ended.errors);
+
+    // A silence of 15 minutes at the end is judged in each window, also if no other topic is read.
+    let dead = write("dead.mcap", &[regular("/imu", 10, 0, 20, 5), regular("/odom", 1, 0, 920, 5)]);
+    let text = "topics: {/imu: {error_unless: rate>=5, stale_after: never}}";
+    let expect = dead.beside("robot.yaml", text);
+    let ended = run(&dead.path, &["--expect", &expect, "--require", "/imu: rate>=5"]);
+    assert_eq!(ended.status, Some(1), "{ended:?}");
+    for expected in ["/imu: OK -> ERROR: rate 0 Hz", "/imu: rate>=5 failed in 899 of 918 windows"] {
+        assert!(ended.errors.contains(expected), "{expected}: {}", ended.errors);
+    }
 }
 
 #[test]
