@@ -160,6 +160,8 @@ pub struct Window {
     /// Whether the window has messages that a transient local publisher sent before the program discovered this
     /// publisher. The rate of such a window is NaN.
     pub has_history: bool,
+    /// Whether only `lost` and `out_of_order` are known, because the window does not have the full length.
+    pub has_only_losses: bool,
     /// The statistics of each metric in the window.
     pub metrics: Vec<MetricFigures>,
     /// The distribution of each metric that has a distribution. The copies of a row share the distributions.
@@ -334,6 +336,7 @@ impl Window {
             unstamped: false,
             without_clock: false,
             has_history: false,
+            has_only_losses: false,
             metrics: vec![],
             distributions: vec![],
         }

@@ -225,6 +225,33 @@ fn conditions_are_judged_in_each_window() {
     }
 }
 
+#[test]
+fn losses_in_the_first_and_the_last_part_of_a_window_are_judged() {
+    // The last window has only the last message, at 10 s.
+    let bag = write("a.mcap", &[numbered(regular("/imu", 100, 0, 10, 5), &[50, 51, 999])]);
+    let [page, expect] =
+        [("page.html", ""), ("robot.yaml", "topics: {/imu: {error_unless: lost=0, raise_after: 1}}")]
+            .map(|(name, text)| bag.beside(name, text));
+    let ended = run(&bag.path, &["--json", "--require", "lost=0 rate>=200 publishers=2", "--report", &page]);
+    let lost: Vec<_> = ended.windows("/imu").iter().map(|window| window["lost"].as_u64()).collect();
+    assert_eq!(lost, [2, 0, 0, 0, 0, 0, 0, 0, 0].map(Some));
+    for expected in
+        ["lost=0 failed in 2 of 10", "rate>=200 failed in 9 of 9", "publishers=2 failed in 9 of 9"]
+    {
+        assert!(ended.errors.contains(expected), "{expected}: {}", ended.errors);
+    }
+    let page = fs::read_to_string(page).unwrap();
+    for expected in ["class=\"received\" value=\"997\"", "class=\"lost\" value=\"3\""] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+    let ended = run(&bag.path, &["--expect", &expect]);
+    assert!(
+        ended.status == Some(1) && ended.errors.contains("after 10.0 s, /imu: OK -> ERROR: lost"),
+        "{ended:?}"
+    );
+    assert!(run_well(&bag.path, &[]).output.contains(" LOSS 3"));
+}
+
 fn slow_from_8_to_12_s() -> [Part; 3] {
     [regular("/imu", 100, 0, 8, 5), regular("/imu", 40, 8, 12, 5), regular("/imu", 100, 12, 20, 5)]
 }
