@@ -356,6 +356,11 @@ fn a_bag_is_compared_with_a_bag_or_with_the_json_of_an_earlier_run() {
         assert_eq!(ended.status, Some(1), "{ended:?}");
         assert!(ended.output.contains("message_age") && ended.output.contains("worse"), "{ended:?}");
     }
+    let whole = fs::read(&good.path).unwrap();
+    let cut = good.beside("cut.mcap", "");
+    fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+    let ended = run(&same.path, &["--compare", &cut]);
+    assert!(ended.status == Some(3) && ended.errors.contains("baseline: "), "{ended:?}");
     let ended = run(&short.path, &["--compare", short.path.to_str().unwrap()]);
     assert!(ended.status == Some(0) && ended.errors.contains("nothing can be said"), "{ended:?}");
 }
