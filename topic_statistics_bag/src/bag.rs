@@ -11,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
     sync::mpsc,
     thread,
+    time::Duration,
 };
 
 use topic_statistics_core::Timestamp;
@@ -197,10 +198,12 @@ impl Bag {
     }
 
     /// Sorts the files by the times of their first messages. A file without a message stays directly after the file
-    /// that was before it.
+    /// that was before it. Adds a note for each file that seems to be of another recording than the files before it.
     fn sort(&mut self) {
         /// The longest delay with which a recorder writes a message, in nanoseconds.
         const LATE: i64 = 1_000_000_000;
+        /// The longest time between two files of a recording without a note, in nanoseconds.
+        const PAUSE: i64 = 60_000_000_000;
         if self.files.len() < 2 {
             return;
         }
@@ -221,9 +224,22 @@ impl Bag {
                 places.iter().for_each(|place| starts[*place] = listed[0].0);
             }
         }
-        let mut files: Vec<_> = starts.into_iter().zip(std::mem::take(&mut self.files)).collect();
+        let files = times.into_iter().zip(std::mem::take(&mut self.files));
+        let mut files: Vec<_> = starts.into_iter().zip(files).collect();
         files.sort_by_key(|(start, _)| *start);
-        self.files = files.into_iter().map(|(_, file)| file).collect();
+        let mut end = None;
+        for (_, (times, file)) in files {
+            if let Some((first, last)) = times {
+                let pause = first.saturating_sub(end.unwrap_or(first));
+                if pause > PAUSE && file.list.is_none() {
+                    let kind = NoteKind::Pause { length: Duration::from_nanos(pause.unsigned_abs()) };
+                    self.notes.push(Note { path: file.path.clone(), kind });
+                }
+                // If the last time is the first time, it can be unknown.
+                end = end.max(Some(if last > first { last } else { i64::MAX }));
+            }
+            self.files.push(file);
+        }
     }
 
     /// Returns an error if the metadata.yaml in the directory of a file says that the messages of the file are

@@ -116,6 +116,13 @@ pub enum NoteKind {
     /// The file was named twice, or it exists with and without compression.
     #[error("it was not read: {} has the same messages", of.display())]
     Copy { of: PathBuf },
+    /// The file is named by no metadata.yaml.
+    #[error(
+        "it begins {:.0} s after the end of the files before it: if it is another recording, read it alone, because \
+         rates and silences include this time",
+        length.as_secs_f64()
+    )]
+    Pause { length: Duration },
     /// A simulation was restarted, or a clock was set back.
     #[error(
         "the log times go back by {:.3} s: what follows is measured as a run of its own, behind what was before",
@@ -140,6 +147,7 @@ impl NoteKind {
         !matches!(
             self,
             Self::Copy { .. }
+                | Self::Pause { .. }
                 | Self::NewRun { .. }
                 | Self::OtherClock { .. }
                 | Self::Summary
