@@ -262,7 +262,8 @@ impl Bag {
     pub fn read(&self, options: &ReadOptions, visitor: &mut dyn Visitor) -> Result<BagStatistics, BagError> {
         let is_relative =
             [options.from, options.to].iter().any(|time| matches!(time, Some(BagTime::After(_))));
-        let start = if is_relative { self.start(options.unpack_all)?.unwrap_or(0) } else { 0 };
+        let start =
+            if is_relative { self.times(options.unpack_all)?.map_or(0, |(start, _)| start) } else { 0 };
         let total = self.files.iter().map(|file| file.size).sum();
         let mut session = Session::new(options, visitor)?;
         let (sender, events) = mpsc::sync_channel(Feed::WAITING);
@@ -302,10 +303,12 @@ impl Bag {
         Ok(())
     }
 
-    /// Returns the earliest log time of the bag. `None` if the bag has no message.
-    fn start(&self, is_unlimited: bool) -> Result<Option<i64>, BagError> {
+    /// Returns the first and the last log time of the bag, in nanoseconds. `None` if the bag has no message. If finding
+    /// the last time of a file would need a reading of the whole file, its first time is used instead.
+    pub fn times(&self, is_unlimited: bool) -> Result<Option<(i64, i64)>, BagError> {
         let times: Result<Vec<_>, _> = self.files.iter().map(|file| file.times(is_unlimited)).collect();
-        Ok(times?.into_iter().flatten().map(|(first, _)| first).min())
+        let all = |(first, last): (i64, i64), other: (i64, i64)| (first.min(other.0), last.max(other.1));
+        Ok(times?.into_iter().flatten().reduce(all))
     }
 }
 

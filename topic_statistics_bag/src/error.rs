@@ -10,7 +10,7 @@ use std::{
 
 use thiserror::Error;
 
-use crate::options::ReadOptions;
+use crate::options::{BagTime, ReadOptions};
 
 /// The reason why a bag cannot be read at all.
 #[derive(Debug, Error)]
@@ -47,10 +47,8 @@ pub enum BagError {
         max = ReadOptions::MAX_PERIOD
     )]
     InvalidPeriod { period: Duration },
-    #[error(
-        "There is nothing to read from {from} to {to} (nanoseconds since the epoch): from has to be earlier"
-    )]
-    EmptyRange { from: i64, to: i64 },
+    #[error("There is nothing to read from {from} to {to}: from has to be earlier")]
+    EmptyRange { from: BagTime, to: BagTime },
 }
 
 impl BagError {

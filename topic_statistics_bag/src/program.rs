@@ -64,7 +64,7 @@ fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let mut session = Session::new(arguments, &selection, expected, bar);
     let read = bag.read(&arguments.options(&selection, false), &mut session)?;
     session.finish(&read)?;
-    let mut outcome = Outcome { arguments, selection, read, session };
+    let mut outcome = Outcome { arguments, selection, bag: &bag, read, session };
     outcome.report_problems();
     let compare = |baseline| Changes::new(baseline, &outcome.session.profile, &outcome.selection);
     let changes = baseline.as_ref().map(compare).transpose()?;

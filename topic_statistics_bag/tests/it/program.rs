@@ -506,6 +506,18 @@ fn a_part_a_length_and_an_origin_are_chosen() {
             "{part:?}"
         );
     }
+    for (part, status, expected) in [
+        (&["--from", "20", "--to", "10"][..], 2, "There is nothing to read from 20 s to 10 s: "),
+        (&["--from", "10", "--to", "2026-03-01T13:00:10+01:00"], 2, "from 10 s to 2026-03-01T12:00:10Z: "),
+        (
+            &["--from", "20"],
+            1,
+            ": the bag is from 2026-03-01T12:00:00.01Z to 2026-03-01T12:00:10Z (9.990 s)\n",
+        ),
+    ] {
+        let ended = run(&bag.path, part);
+        assert!(ended.status == Some(status) && ended.errors.contains(expected), "{ended:?}");
+    }
     for (length, windows, received) in [("0.5", 19, 50), ("2", 4, 200)] {
         let found = run(&bag.path, &["--json", "--window", length]).windows("/imu");
         assert_eq!(found.len(), windows, "{length}");
