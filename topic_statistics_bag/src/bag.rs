@@ -11,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
     sync::mpsc,
     thread,
+    time::Duration,
 };
 
 use topic_statistics_core::Timestamp;
@@ -197,10 +198,12 @@ impl Bag {
     }
 
     /// Sorts the files by the times of their first messages. A file without a message stays directly after the file
-    /// that was before it.
+    /// that was before it. Adds a note for each file that seems to be of another recording than the files before it.
     fn sort(&mut self) {
         /// The longest delay with which a recorder writes a message, in nanoseconds.
         const LATE: i64 = 1_000_000_000;
+        /// The longest time between two files of a recording without a note, in nanoseconds.
+        const PAUSE: i64 = 60_000_000_000;
         if self.files.len() < 2 {
             return;
         }
@@ -221,9 +224,22 @@ impl Bag {
                 places.iter().for_each(|place| starts[*place] = listed[0].0);
             }
         }
-        let mut files: Vec<_> = starts.into_iter().zip(std::mem::take(&mut self.files)).collect();
+        let files = times.into_iter().zip(std::mem::take(&mut self.files));
+        let mut files: Vec<_> = starts.into_iter().zip(files).collect();
         files.sort_by_key(|(start, _)| *start);
-        self.files = files.into_iter().map(|(_, file)| file).collect();
+        let mut end = None;
+        for (_, (times, file)) in files {
+            if let Some((first, last)) = times {
+                let pause = first.saturating_sub(end.unwrap_or(first));
+                if pause > PAUSE && file.list.is_none() {
+                    let kind = NoteKind::Pause { length: Duration::from_nanos(pause.unsigned_abs()) };
+                    self.notes.push(Note { path: file.path.clone(), kind });
+                }
+                // If the last time is the first time, it can be unknown.
+                end = end.max(Some(if last > first { last } else { i64::MAX }));
+            }
+            self.files.push(file);
+        }
     }
 
     /// Returns an error if the metadata.yaml in the directory of a file says that the messages of the file are
@@ -246,7 +262,8 @@ impl Bag {
     pub fn read(&self, options: &ReadOptions, visitor: &mut dyn Visitor) -> Result<BagStatistics, BagError> {
         let is_relative =
             [options.from, options.to].iter().any(|time| matches!(time, Some(BagTime::After(_))));
-        let start = if is_relative { self.start(options.unpack_all)?.unwrap_or(0) } else { 0 };
+        let start =
+            if is_relative { self.times(options.unpack_all)?.map_or(0, |(start, _)| start) } else { 0 };
         let total = self.files.iter().map(|file| file.size).sum();
         let mut session = Session::new(options, visitor)?;
         let (sender, events) = mpsc::sync_channel(Feed::WAITING);
@@ -286,10 +303,12 @@ impl Bag {
         Ok(())
     }
 
-    /// Returns the earliest log time of the bag. `None` if the bag has no message.
-    fn start(&self, is_unlimited: bool) -> Result<Option<i64>, BagError> {
+    /// Returns the first and the last log time of the bag, in nanoseconds. `None` if the bag has no message. If finding
+    /// the last time of a file would need a reading of the whole file, its first time is used instead.
+    pub fn times(&self, is_unlimited: bool) -> Result<Option<(i64, i64)>, BagError> {
         let times: Result<Vec<_>, _> = self.files.iter().map(|file| file.times(is_unlimited)).collect();
-        Ok(times?.into_iter().flatten().map(|(first, _)| first).min())
+        let all = |(first, last): (i64, i64), other: (i64, i64)| (first.min(other.0), last.max(other.1));
+        Ok(times?.into_iter().flatten().reduce(all))
     }
 }
 

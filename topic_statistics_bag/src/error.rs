@@ -10,7 +10,7 @@ use std::{
 
 use thiserror::Error;
 
-use crate::options::ReadOptions;
+use crate::options::{BagTime, ReadOptions};
 
 /// The reason why a bag cannot be read at all.
 #[derive(Debug, Error)]
@@ -47,10 +47,8 @@ pub enum BagError {
         max = ReadOptions::MAX_PERIOD
     )]
     InvalidPeriod { period: Duration },
-    #[error(
-        "There is nothing to read from {from} to {to} (nanoseconds since the epoch): from has to be earlier"
-    )]
-    EmptyRange { from: i64, to: i64 },
+    #[error("There is nothing to read from {from} to {to}: from has to be earlier")]
+    EmptyRange { from: BagTime, to: BagTime },
 }
 
 impl BagError {
@@ -116,6 +114,13 @@ pub enum NoteKind {
     /// The file was named twice, or it exists with and without compression.
     #[error("it was not read: {} has the same messages", of.display())]
     Copy { of: PathBuf },
+    /// The file is named by no metadata.yaml.
+    #[error(
+        "it begins {:.0} s after the end of the files before it: if it is another recording, read it alone, because \
+         rates and silences include this time",
+        length.as_secs_f64()
+    )]
+    Pause { length: Duration },
     /// A simulation was restarted, or a clock was set back.
     #[error(
         "the log times go back by {:.3} s: what follows is measured as a run of its own, behind what was before",
@@ -140,6 +145,7 @@ impl NoteKind {
         !matches!(
             self,
             Self::Copy { .. }
+                | Self::Pause { .. }
                 | Self::NewRun { .. }
                 | Self::OtherClock { .. }
                 | Self::Summary

@@ -153,8 +153,10 @@ impl<'a> Feed<'a> {
     ) -> Result<Self, BagError> {
         let from = options.from.map_or(i64::MIN, |time| time.resolve(start));
         let to = options.to.map_or(i64::MAX, |time| time.resolve(start));
-        if from >= to {
-            return Err(BagError::EmptyRange { from, to });
+        if let (Some(start), Some(stop)) = (options.from, options.to) {
+            if from >= to {
+                return Err(BagError::EmptyRange { from: start, to: stop });
+            }
         }
         Ok(Self {
             options,

@@ -49,6 +49,17 @@ pub enum BagTime {
     After(Duration),
 }
 
+impl fmt::Display for BagTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(time) => {
+                jiff::Timestamp::from_nanosecond(time.as_nanoseconds().into()).unwrap_or_default().fmt(f)
+            }
+            Self::After(time) => write!(f, "{} s", time.as_secs_f64()),
+        }
+    }
+}
+
 impl BagTime {
     /// Returns the time in nanoseconds of Unix time, for a bag that starts at `start`.
     pub(crate) fn resolve(self, start: i64) -> i64 {

@@ -59,11 +59,12 @@ fn run(arguments: &Arguments) -> Result<u8, Failure> {
     }
     let bar = Bar::new(arguments.json || arguments.plain);
     let read_baseline = |path| baseline(path, arguments, &selection, &bar);
-    let baseline = arguments.compare.as_deref().map(read_baseline).transpose()?;
+    let (baseline, is_baseline_complete) =
+        arguments.compare.as_deref().map(read_baseline).transpose()?.unzip();
     let mut session = Session::new(arguments, &selection, expected, bar);
     let read = bag.read(&arguments.options(&selection, false), &mut session)?;
     session.finish(&read)?;
-    let mut outcome = Outcome { arguments, selection, read, session };
+    let mut outcome = Outcome { arguments, selection, bag: &bag, read, session };
     outcome.report_problems();
     let compare = |baseline| Changes::new(baseline, &outcome.session.profile, &outcome.selection);
     let changes = baseline.as_ref().map(compare).transpose()?;
@@ -77,5 +78,6 @@ fn run(arguments: &Arguments) -> Result<u8, Failure> {
     if !outcome.is_fulfilled() {
         code = code.max(UNFULFILLED);
     }
-    Ok(if is_complete(&outcome.read) { code } else { FAILED })
+    let is_complete = is_complete(&outcome.read) && is_baseline_complete.unwrap_or(true);
+    Ok(if is_complete { code } else { FAILED })
 }

@@ -65,9 +65,10 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// The largest number of windows without a message. A longer silence becomes one long window, because a file can
-    /// claim a silence of centuries.
-    const MAX_SILENT: i64 = 600;
+    /// The largest number of ordinary windows between two messages. The rest of a longer silence becomes one long window,
+    /// because a file can claim a silence of centuries. It is the largest `raise_after` of expectations, so that a
+    /// silence can violate a condition in as many windows.
+    const MAX_SILENT: u32 = 1000;
 
     pub(crate) fn new(options: &'a ReadOptions, visitor: &'a mut dyn Visitor) -> Result<Self, BagError> {
         let is_possible = (ReadOptions::MIN_PERIOD..=ReadOptions::MAX_PERIOD).contains(&options.period);
@@ -148,12 +149,12 @@ impl<'a> Session<'a> {
             self.window = Some((start, start.saturating_add(self.period)));
             return ControlFlow::Continue(());
         };
+        let mut ended = 0;
         while time >= stop {
             self.end_windows(stop, true)?;
-            let next = match (time - stop) / self.period {
-                silent if silent > Self::MAX_SILENT => self.start_of(time),
-                _ => stop.saturating_add(self.period),
-            };
+            ended += 1;
+            let next = stop.saturating_add(self.period);
+            let next = if ended > Self::MAX_SILENT { next.max(self.start_of(time)) } else { next };
             self.window = Some((stop, next));
             if next <= stop {
                 break; // the largest possible time is reached

@@ -98,10 +98,13 @@ impl Recording {
         topic.add(row, self.started, &self.conditions);
     }
 
-    /// Adds the rows that never had a window. Marks the conditions that never had a value as failed.
+    /// Adds the rows that never had a window, and takes the totals at the end. Marks the conditions that never had a
+    /// value as failed.
     pub fn finish(&mut self, rows: &[&Row], now: Instant) {
         for row in rows {
-            if self.topics.len() < Self::MAX_TOPICS && !self.topics.contains_key(&row.name) {
+            if let Some(RecordedTopic { row: last, .. }) = self.topics.get_mut(&row.name) {
+                (last.received, last.lost, last.out_of_order) = (row.received, row.lost, row.out_of_order);
+            } else if self.topics.len() < Self::MAX_TOPICS {
                 self.topics.insert(row.name.clone(), RecordedTopic::new(row, self.slot, &self.conditions));
             }
         }

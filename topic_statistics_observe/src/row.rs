@@ -164,6 +164,8 @@ pub struct Window {
     /// Whether the window has messages that a transient local publisher sent before the program discovered this
     /// publisher. The rate of such a window is NaN.
     pub has_history: bool,
+    /// Whether only `lost` and `out_of_order` are known, because the window does not have the full length.
+    pub has_only_losses: bool,
     /// The statistics of each metric in the window.
     pub metrics: Vec<MetricFigures>,
     /// The distribution of each metric that has a distribution. The copies of a row share the distributions.
@@ -339,6 +341,7 @@ impl Window {
             without_clock: false,
             other_clock: false,
             has_history: false,
+            has_only_losses: false,
             metrics: vec![],
             distributions: vec![],
         }

@@ -24,6 +24,7 @@ use topic_statistics_observe::{
 use super::{
     arguments::Arguments,
     error::{print_error, Failure},
+    outcome::is_complete,
     progress::Bar,
     rows::unmeasured,
 };
@@ -41,13 +42,14 @@ pub fn write_profile(to: &mut impl Write, profile: &Profile) -> io::Result<()> {
     json::write_object(to, &ProfileLine { profile })
 }
 
-/// Returns the profile of a baseline: another bag, or the `--json` output of an earlier run.
+/// Returns the profile of a baseline (another bag, or the `--json` output of an earlier run), and whether all messages of
+/// the baseline were read.
 pub fn baseline(
     path: &Path,
     arguments: &Arguments,
     selection: &Selection,
     bar: &Bar,
-) -> Result<Profile, Failure> {
+) -> Result<(Profile, bool), Failure> {
     let error = |text: String| format!("--compare {}: {text}", path.display());
     let io = |why: io::Error| error(why.to_string());
     if !path.is_dir() {
@@ -58,7 +60,7 @@ pub fn baseline(
                 if line.starts_with(START) {
                     let ProfileLine { profile } = serde_json::from_str(&line)
                         .map_err(|why| error(format!("its last line is damaged: {why}")))?;
-                    return Ok(profile);
+                    return Ok((profile, true));
                 }
             }
             let what = "it has no profile: it has to be all lines of --json, or the last one";
@@ -72,7 +74,7 @@ pub fn baseline(
     for line in unmeasured.chain(read.notes.iter().map(ToString::to_string)) {
         print_error(&format!("baseline: {line}"));
     }
-    Ok(reading.profile)
+    Ok((reading.profile, is_complete(&read)))
 }
 
 struct Reading<'a> {

@@ -8,8 +8,8 @@ use std::{
     path::Path,
 };
 
-use topic_statistics_bag::{BagStatistics, Stamps, Topic, METRICS};
-use topic_statistics_core::Metric;
+use topic_statistics_bag::{Bag, BagStatistics, BagTime, Stamps, Topic, METRICS};
+use topic_statistics_core::{Metric, Timestamp};
 use topic_statistics_observe::{
     expect::suggest,
     format,
@@ -33,6 +33,7 @@ use super::{
 pub struct Outcome<'a> {
     pub arguments: &'a Arguments,
     pub selection: Selection,
+    pub bag: &'a Bag,
     pub read: BagStatistics,
     pub session: Session,
 }
@@ -88,7 +89,7 @@ impl Outcome<'_> {
         let mut code = 0;
         let topics = self.topics();
         if self.read.messages == 0 {
-            print_error("nothing was measured: the bag has no message of these topics");
+            print_error(&format!("nothing was measured: {}", self.why_nothing()?));
             code = UNFULFILLED;
         }
         if let Some(tolerance) = self.arguments.print_expectations {
@@ -116,6 +117,20 @@ impl Outcome<'_> {
         }
         output.flush()?;
         Ok(code)
+    }
+
+    /// Returns why the selection has no message. Names the times of the bag if only a part of it was read.
+    fn why_nothing(&self) -> Result<String, Failure> {
+        let is_part = self.arguments.from.or(self.arguments.to).is_some();
+        let times = if is_part { self.bag.times(self.arguments.unpack_all)? } else { None };
+        let Some((first, last)) = times.filter(|(first, last)| last > first) else {
+            return Ok("the bag has no message of these topics".to_owned());
+        };
+        let [start, stop] = [first, last].map(|time| BagTime::At(Timestamp::from_nanoseconds(time)));
+        let seconds = last.abs_diff(first) as f64 / 1e9;
+        Ok(format!(
+            "no message of these topics is between --from and --to: the bag is from {start} to {stop} ({seconds:.3} s)"
+        ))
     }
 
     /// Returns the topics of the bag with the figures of all their messages, sorted by name.

@@ -11,7 +11,7 @@ use topic_statistics_bag::{BagClock, Topic, TopicWindow};
 use topic_statistics_core::{Timestamp, Totals};
 use topic_statistics_observe::{
     format,
-    row::{row_window, Problem, Publisher, Row, Rows},
+    row::{row_window, Problem, Publisher, Row, Rows, Window},
 };
 
 /// Converts times of a bag to times of the monotonic clock, which the views of `topic_statistics_observe` need.
@@ -32,8 +32,10 @@ pub struct BagRows {
 #[derive(Debug)]
 struct BagRow {
     row: Row,
-    /// The totals of the topic at the end of the last window.
+    /// The totals of the topic at the end of the last window, but the losses at the end of the last whole window.
     before: Totals,
+    /// The losses since the last whole window, if there are any.
+    losses: Option<Window>,
 }
 
 impl Times {
@@ -49,6 +51,12 @@ impl Times {
     }
 }
 
+impl BagRow {
+    fn new(row: Row) -> Self {
+        Self { row, before: Totals::default(), losses: None }
+    }
+}
+
 impl BagRows {
     /// Creates the rows of the topics that the arguments name, even of topics that the bag does not have.
     pub fn new<'a>(named: impl Iterator<Item = &'a str>) -> Self {
@@ -56,7 +64,7 @@ impl BagRows {
             let mut row = Row::new(name);
             row.problem = Some(Problem::Error(format!("there is no topic {name} in the bag")));
             row.publisher_count = Some(0);
-            (name.to_owned(), BagRow { row, before: Totals::default() })
+            (name.to_owned(), BagRow::new(row))
         });
         Self { rows: rows.collect(), times: None }
     }
@@ -64,20 +72,37 @@ impl BagRows {
     /// Updates the row of a topic. Returns whether the row got a new window.
     ///
     /// As in `topic_monitor`, a window that is shorter than the full length has no line in the output, and is not
-    /// compared with conditions or expectations.
+    /// compared with conditions or expectations. But its losses are: they count in the next whole window, or in
+    /// [`add_losses`](Self::add_losses).
     pub fn add(&mut self, window: &TopicWindow<'_>) -> bool {
         let TopicWindow { topic, statistics, is_whole, .. } = window;
         let times = *self.times.get_or_insert_with(|| Times::new(statistics.window.start));
         let ended = times.instant(statistics.window.stop);
-        let BagRow { row, before } = self.row_of(topic);
+        let BagRow { row, before, losses } = self.row_of(topic);
         update(row, topic, &times);
         let totals = statistics.totals.unwrap_or_default();
-        let before = std::mem::replace(before, totals);
+        let window = row_window(statistics, before, ended);
         if *is_whole {
             row.last_minute.add_window(statistics, ended);
-            row.add_window(row_window(statistics, &before, ended));
+            row.add_window(window);
+            (*before, *losses) = (totals, None);
+        } else {
+            before.received = totals.received;
+            let Window { lost, lost_since, out_of_order, times, length, .. } = window;
+            let only = Window::new(times, ended, length);
+            let only = Window { lost, lost_since, out_of_order, has_only_losses: true, ..only };
+            *losses = (lost.max(out_of_order) > Some(0)).then_some(only);
         }
         *is_whole
+    }
+
+    /// At the end of the bag, adds windows with the losses that no whole window has. Returns the names of their rows.
+    pub fn add_losses(&mut self) -> Vec<String> {
+        let add = |(name, BagRow { row, losses, .. }): (&String, &mut BagRow)| {
+            row.add_window(losses.take()?);
+            Some(name.clone())
+        };
+        self.rows.iter_mut().filter_map(add).collect()
     }
 
     /// Adds rows for the topics of the bag without a measured message.
@@ -92,8 +117,7 @@ impl BagRows {
     }
 
     fn row_of(&mut self, topic: &Topic) -> &mut BagRow {
-        let new = || BagRow { row: Row::new(topic.name()), before: Totals::default() };
-        self.rows.entry(topic.name().to_owned()).or_insert_with(new)
+        self.rows.entry(topic.name().to_owned()).or_insert_with(|| BagRow::new(Row::new(topic.name())))
     }
 
     pub fn row(&self, name: &str) -> Option<&Row> {

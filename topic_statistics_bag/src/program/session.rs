@@ -69,6 +69,8 @@ impl Session {
             return Err(error);
         }
         self.end_batch()?;
+        self.batch.1 = self.rows.add_losses();
+        self.end_batch()?;
         if let Some((start, stop)) = read.times {
             self.start(self.rows.times().unwrap_or_else(|| Times::new(start)));
             self.batch.0 = stop;
@@ -99,7 +101,8 @@ impl Session {
         self.judge(&new, now)?;
         for row in new.iter().filter_map(|name| self.rows.row(name)) {
             self.recording.add(row);
-            if let Some(report) = &mut self.report {
+            let has_line = row.window.as_ref().is_some_and(|window| !window.has_only_losses);
+            if let Some(report) = self.report.as_mut().filter(|_| has_line) {
                 report.write(row, now)?;
             }
         }

@@ -131,6 +131,26 @@ fn of_a_file_and_its_copies_one_is_read_and_it_is_complete() {
     }
 }
 
+/// Without a metadata.yaml, a directory can have several recordings.
+#[test]
+fn a_file_that_begins_long_after_the_others_has_a_note() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, from: i64, options: WriteOptions| {
+        let messages = every_10_ms(100).into_iter();
+        let messages: Vec<_> =
+            messages.map(|message| Message { log: message.log + from, ..message }).collect();
+        fs::write(directory.path().join(name), mcap(options, &imu(), &messages)).unwrap();
+    };
+    let notes = || read_path(directory.path(), &ReadOptions::new()).notes();
+    write("tuesday.mcap", 60 * S + 990 * MS, WriteOptions::new());
+    write("monday.mcap", 0, WriteOptions::new());
+    assert_eq!(notes(), []);
+    write("tuesday.mcap", 100 * S + 990 * MS, WriteOptions::new());
+    assert_eq!(notes(), [NoteKind::Pause { length: std::time::Duration::from_secs(100) }]);
+    write("monday.mcap", 0, WriteOptions::new().emit_statistics(false));
+    assert_eq!(notes(), [], "the end of the first file is not known");
+}
+
 /// As with `ros2 bag record --use-sim-time`, log times and stamps are from /clock, and publish times are from the
 /// system clock.
 #[test]

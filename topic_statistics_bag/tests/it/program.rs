@@ -225,6 +225,33 @@ fn conditions_are_judged_in_each_window() {
     }
 }
 
+#[test]
+fn losses_in_the_first_and_the_last_part_of_a_window_are_judged() {
+    // The last window has only the last message, at 10 s.
+    let bag = write("a.mcap", &[numbered(regular("/imu", 100, 0, 10, 5), &[50, 51, 999])]);
+    let [page, expect] =
+        [("page.html", ""), ("robot.yaml", "topics: {/imu: {error_unless: lost=0, raise_after: 1}}")]
+            .map(|(name, text)| bag.beside(name, text));
+    let ended = run(&bag.path, &["--json", "--require", "lost=0 rate>=200 publishers=2", "--report", &page]);
+    let lost: Vec<_> = ended.windows("/imu").iter().map(|window| window["lost"].as_u64()).collect();
+    assert_eq!(lost, [2, 0, 0, 0, 0, 0, 0, 0, 0].map(Some));
+    for expected in
+        ["lost=0 failed in 2 of 10", "rate>=200 failed in 9 of 9", "publishers=2 failed in 9 of 9"]
+    {
+        assert!(ended.errors.contains(expected), "{expected}: {}", ended.errors);
+    }
+    let page = fs::read_to_string(page).unwrap();
+    for expected in ["class=\"received\" value=\"997\"", "class=\"lost\" value=\"3\""] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+    let ended = run(&bag.path, &["--expect", &expect]);
+    assert!(
+        ended.status == Some(1) && ended.errors.contains("after 10.0 s, /imu: OK -> ERROR: lost"),
+        "{ended:?}"
+    );
+    assert!(run_well(&bag.path, &[]).output.contains(" LOSS 3"));
+}
+
 fn slow_from_8_to_12_s() -> [Part; 3] {
     [regular("/imu", 100, 0, 8, 5), regular("/imu", 40, 8, 12, 5), regular("/imu", 100, 12, 20, 5)]
 }
@@ -295,6 +322,16 @@ fn expectations_report_changes_and_the_state_at_the_end_decides() {
         assert!(ended.errors.contains(expected), "{expected}: {}", ended.errors);
     }
     assert!(!ended.errors.contains("/odom: "), "{}", ended.errors);
+
+    // A silence of 15 minutes at the end is judged in each window, also if no other topic is read.
+    let dead = write("dead.mcap", &[regular("/imu", 10, 0, 20, 5), regular("/odom", 1, 0, 920, 5)]);
+    let text = "topics: {/imu: {error_unless: rate>=5, stale_after: never}}";
+    let expect = dead.beside("robot.yaml", text);
+    let ended = run(&dead.path, &["--expect", &expect, "--require", "/imu: rate>=5"]);
+    assert_eq!(ended.status, Some(1), "{ended:?}");
+    for expected in ["/imu: OK -> ERROR: rate 0 Hz", "/imu: rate>=5 failed in 899 of 918 windows"] {
+        assert!(ended.errors.contains(expected), "{expected}: {}", ended.errors);
+    }
 }
 
 #[test]
@@ -319,6 +356,11 @@ fn a_bag_is_compared_with_a_bag_or_with_the_json_of_an_earlier_run() {
         assert_eq!(ended.status, Some(1), "{ended:?}");
         assert!(ended.output.contains("message_age") && ended.output.contains("worse"), "{ended:?}");
     }
+    let whole = fs::read(&good.path).unwrap();
+    let cut = good.beside("cut.mcap", "");
+    fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+    let ended = run(&same.path, &["--compare", &cut]);
+    assert!(ended.status == Some(3) && ended.errors.contains("baseline: "), "{ended:?}");
     let ended = run(&short.path, &["--compare", short.path.to_str().unwrap()]);
     assert!(ended.status == Some(0) && ended.errors.contains("nothing can be said"), "{ended:?}");
 }
@@ -463,6 +505,18 @@ fn a_part_a_length_and_an_origin_are_chosen() {
             (Some(0), &expected.into()),
             "{part:?}"
         );
+    }
+    for (part, status, expected) in [
+        (&["--from", "20", "--to", "10"][..], 2, "There is nothing to read from 20 s to 10 s: "),
+        (&["--from", "10", "--to", "2026-03-01T13:00:10+01:00"], 2, "from 10 s to 2026-03-01T12:00:10Z: "),
+        (
+            &["--from", "20"],
+            1,
+            ": the bag is from 2026-03-01T12:00:00.01Z to 2026-03-01T12:00:10Z (9.990 s)\n",
+        ),
+    ] {
+        let ended = run(&bag.path, part);
+        assert!(ended.status == Some(status) && ended.errors.contains(expected), "{ended:?}");
     }
     for (length, windows, received) in [("0.5", 19, 50), ("2", 4, 200)] {
         let found = run(&bag.path, &["--json", "--window", length]).windows("/imu");

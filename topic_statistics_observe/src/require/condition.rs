@@ -79,6 +79,9 @@ impl Condition {
 /// Returns the value of a quantity in the last whole window. For a percentile, returns the value in the last minute.
 pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
     let Some(window) = &row.window else { return Value::Unknown };
+    if window.has_only_losses && !matches!(quantity, Quantity::Lost | Quantity::OutOfOrder) {
+        return Value::Unknown;
+    }
     let value = match quantity {
         Quantity::Rate => window.rate.into(),
         Quantity::Bandwidth => window.bandwidth().into(),
