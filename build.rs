@@ -72,8 +72,8 @@ fn main() {
         );
         return;
     }
-    // The build scripts of rclrs 0.8 and rosidl_runtime_rs 0.7 add the same paths. But cargo does not run those scripts
-    // again when AMENT_PREFIX_PATH gets a new prefix.
+    // The build scripts of rclrs 0.8 and rosidl_runtime_rs 0.7 add the same paths as this script. But cargo does not
+    // run those scripts again when AMENT_PREFIX_PATH gets a new prefix.
     for prefix in &prefixes {
         println!("cargo::rustc-link-search=native={}", prefix.join("lib").display());
     }
@@ -103,8 +103,9 @@ fn main() {
 /// contains these crates. Without this report, the build would fail minutes later, because the linker would not find
 /// the C libraries of these packages.
 ///
-/// Under colcon, such a crate causes only a warning, and only if the workspace does not have the interface package.
-/// colcon passes to a build only the prefixes of its dependencies, and may build the interface package later.
+/// Under colcon, such a crate causes only a warning, and only if the workspace does not have the interface package. The
+/// reason is that colcon passes to a build only the prefixes of its dependencies, and may build the interface package
+/// later.
 fn report_left_over(prefixes: &[PathBuf]) {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     // Only a build by colcon has this file above its `OUT_DIR`: colcon creates it in build/.
@@ -164,10 +165,10 @@ fn generate(prefix: &Path, package: &str, out: &str) -> String {
 /// Reports crates that were generated from interface definitions that differ from the installed definitions.
 ///
 /// If the layout of a type differs from the layout in the C library, behaviour is undefined. If a constant differs,
-/// other programs use another value. Types and constants are compared by hash. The hash of a type covers its layout.
-/// Comments and default values are not compared, because default values come from the C libraries. Only crates that
-/// ros_interface_crates has generated record the hashes. Crates of rosidl_generator_rs need no check, because they are
-/// generated together with the C libraries.
+/// this program and other programs use different values. Types and constants are compared by hash. The hash of a type
+/// covers its layout. Comments and default values are not compared, because default values come from the C libraries.
+/// Only crates that ros_interface_crates has generated record the hashes. Crates of rosidl_generator_rs need no check,
+/// because they are generated together with the C libraries.
 fn report_changes(prefixes: &[PathBuf]) {
     let records = records(prefixes);
     let hashes: BTreeMap<&str, &str> = records.values().flat_map(|(_, record)| type_hashes(record)).collect();
@@ -187,7 +188,8 @@ fn report_changes(prefixes: &[PathBuf]) {
                 let name = format!("{package}/{namespace}/{name}");
                 let extension = file.extension().unwrap_or_default();
                 if let (true, Some(constants)) = (extension == "idl", &constants) {
-                    // The installed file may be left over from an interface that the package no longer has.
+                    // The package may no longer have this interface, although its installed file is still there. So
+                    // only interfaces in the record are compared.
                     let recorded = constants.get(name.as_str()).copied();
                     if hashes.contains_key(name.as_str()) && recorded != constants_hash(&text()).as_deref() {
                         changed.push((package, name, out, prefix));
@@ -196,7 +198,7 @@ fn report_changes(prefixes: &[PathBuf]) {
                 if extension != "json" {
                     continue;
                 }
-                // `type_hashes` returns the types of the interface, and all types that the interface contains.
+                // `type_hashes` returns the types of the interface itself, and all types that these types contain.
                 for (name, installed) in type_hashes(&text()) {
                     if hashes.get(name).is_none_or(|recorded| *recorded == installed) {
                         continue;
@@ -244,7 +246,8 @@ fn records(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, String)> {
 }
 
 /// Returns the directories of the crates of packages, and the prefixes in which these crates lie, by package. If
-/// several prefixes have a crate of the same package, returns the crate in the first prefix, which ros-env uses.
+/// several prefixes have a crate of the same package, returns the crate in the first of these prefixes, because ros-env
+/// uses this crate.
 fn crates(prefixes: &[PathBuf]) -> BTreeMap<String, (&Path, PathBuf)> {
     let mut crates = BTreeMap::new();
     for prefix in prefixes {

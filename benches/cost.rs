@@ -35,8 +35,8 @@ const PERIOD: i64 = 200_000;
 /// The number of samples in a window.
 const WINDOW: usize = 1000;
 
-/// Returns the ages of the messages of 8 windows, in ms. Most ages are around 1 ms, a tenth is up to a second larger,
-/// and some ages are negative.
+/// Returns the ages of the messages of 8 windows, in ms. Most ages are around 1 ms, one message in ten is older by up
+/// to a second, and some ages are negative.
 fn samples() -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut sample = || {
@@ -55,7 +55,8 @@ fn floors(criterion: &mut Criterion) {
     group.bench_function("clock", |bencher| bencher.iter(clock));
     let lock = Mutex::new(0_u64);
     group.bench_function("std_mutex", |bencher| bencher.iter(|| *black_box(&lock).lock().unwrap() += 1));
-    // A message cannot cost less than this: a clock reading under a lock that takes one locked instruction.
+    // A message takes at least as long as this: a lock that needs one locked instruction, and a clock reading under
+    // this lock.
     let lock = spin::Mutex::<i64>::new(0);
     group.bench_function("spin_mutex", |bencher| bencher.iter(|| *black_box(&lock).lock() += 1));
     group
@@ -65,7 +66,8 @@ fn floors(criterion: &mut Criterion) {
 
 fn collectors(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("collector");
-    // Windows have 1000 samples. The distribution of each window starts without a range, and has to find its range.
+    // Windows have 1000 samples. The distribution of each window begins without a known range of values, so it has to
+    // find the range.
     let samples = samples();
     let mut samples = samples.iter().copied().enumerate().cycle();
     group.bench_function("summary", |bencher| {
@@ -185,7 +187,7 @@ fn code(criterion: &mut Criterion) {
     let (stopwatch, counter) = (stopwatch(), counter());
     group.bench_function("stopwatch", |bencher| bencher.iter(|| drop(black_box(&stopwatch).start())));
     group.bench_function("counter", |bencher| bencher.iter(|| black_box(&counter).increment()));
-    // A timed scope cannot cost less than this.
+    // A timed scope reads the monotonic clock at its start and at its end, so it cannot cost less than this.
     group.bench_function("two_monotonic_clocks", |bencher| bencher.iter(|| Instant::now().elapsed()));
     group.finish();
 }
@@ -197,7 +199,8 @@ fn executor(criterion: &mut Criterion) {
     let executions = Arc::new(Windowed::new(Executions::new(names.clone())));
     let thread = ThreadRecorder::new(Arc::clone(&executions), &names, "spin");
     let timer = names.id(ExecutorCallback::new(CallbackKind::Timer, "10ms"));
-    // To measure a callback, the executor looks up the callback by the address of its primitive.
+    // To measure a callback, the executor looks up the callback by the address of the rclrs primitive to which it
+    // belongs.
     let known: HashMap<usize, _> = (0..100).map(|address| (address * 64, timer)).collect();
     let run = |ready| black_box(&thread).run(known[&black_box(640)], ready, || black_box(()));
     group.bench_function("disabled", |bencher| bencher.iter(|| run(None)));
@@ -210,7 +213,7 @@ fn executor(criterion: &mut Criterion) {
     group.bench_function("timer", |bencher| {
         bencher.iter(|| {
             let left = black_box(scheduled.time_until_next_call()).unwrap();
-            // This call is due in the future, so the recorder counts no waiting time.
+            // The next call of this timer is due in the future, so the recorder counts no waiting time.
             run(Some(monotonic() + left.as_nanos() as i64))
         });
     });
@@ -230,9 +233,9 @@ fn health(criterion: &mut Criterion) {
         window
     };
     for (name, messages, conditions) in [
-        // Each window alone decides whether both conditions are met.
+        // One window is enough to decide whether both conditions are met.
         ("judge_1000", 100, "rate=90..110 age<1e12"),
-        // No window alone decides, so the judge looks back over 100 windows for both conditions.
+        // One window is not enough to decide about either condition, so the judge looks back over 100 windows.
         ("judge_1000_undecided", 1, "rate>=1 period<=1000"),
     ] {
         let mut judged = JudgedSubscriptions::new(SUBSCRIPTIONS, conditions);

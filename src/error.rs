@@ -10,7 +10,7 @@ use topic_statistics_core::{metric::names, source_kind::SourceKind, Metric};
 /// An error that occurred while statistics were set up. If a call fails, everything that it has created is dropped.
 ///
 /// If rclrs or the operating system caused the error, [`source`](std::error::Error::source) returns this error. The
-/// message does not repeat the text of this error.
+/// text of the statistics error does not repeat the text of its source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatisticsError {
@@ -138,7 +138,8 @@ mod tests {
     fn every_message_of_the_library_is_explained() {
         let project = Path::new(env!("CARGO_MANIFEST_DIR"));
         let page = fs::read_to_string(project.join("docs/errors.md")).unwrap();
-        // The code spans in the first column of the page's tables. In these spans, `...` stands for any text.
+        // The code spans in the first column of the tables of docs/errors.md. In these spans, `...` stands for any
+        // text.
         let cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
         let explained: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
 

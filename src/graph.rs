@@ -74,8 +74,8 @@ impl Found {
 }
 
 impl PublisherCheck {
-    /// If a topic has publishers but no message arrives, the check reads the publishers after this time. The time is
-    /// longer than the period of a slow topic.
+    /// If a topic has publishers but no message arrives, the check reads the publishers after this time. This time is
+    /// longer than the period even of a slow topic.
     const PATIENCE: Duration = Duration::from_secs(15);
     /// The time between two counts of publishers. If two counts are equal, no publisher is new, so the graph
     /// already knows the node name of each publisher.

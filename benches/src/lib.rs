@@ -90,7 +90,7 @@ pub fn message() -> (rmw::Imu, MessageInfo) {
     (message, info)
 }
 
-/// Creates the messages that a node publishes for a window. Returns the number of these messages.
+/// Creates the statistics messages that a node publishes for a window. Returns the number of these messages.
 pub fn messages(statistics: &WindowStatistics) -> usize {
     let messages = statistics
         .metrics
@@ -105,7 +105,7 @@ pub struct JudgedSubscriptions {
 }
 
 impl JudgedSubscriptions {
-    /// Creates this number of subscriptions. All have these conditions for the health WARN.
+    /// Creates `count` subscriptions. All have these `conditions`; a violated condition gives the health WARN.
     pub fn new(count: usize, conditions: &str) -> Self {
         let recorder = Arc::new(Recorder::new("topic", RecorderOptions::new(), None, &HostClock));
         recorder.enable(&HostClock);

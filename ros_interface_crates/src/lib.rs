@@ -5,7 +5,8 @@
 //! ros_interface_crates instead reads installed packages:
 //!
 //! - the *structure* of every type from its type description (`<interface>.json`, since ROS 2 Iron). The hash of a type
-//!   is computed from the type description, which has every bound, and every type that a service or an action implies.
+//!   is computed from the type description. This description has all bounds of sequences and strings, and also the
+//!   types that a service or an action implies.
 //! - *constants* and *comments*, which the type description lacks, from `<interface>.idl`.
 //!
 //! The form of the crates is defined by the build script of ros-env 0.3, the traits of rosidl_runtime_rs 0.7, and the

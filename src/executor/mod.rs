@@ -62,7 +62,8 @@ pub(crate) use statistics::{claim, ExecutorStatistics};
 pub struct StatsExecutor {
     shared: Arc<Shared>,
     messages: Receiver<Message>,
-    /// The changes of the workers. For each [`Message::Worker`] in `messages`, this channel contains one change.
+    /// The channel of changes of the workers: a new worker, or a thread of a worker that has ended. For each
+    /// [`Message::Worker`] in `messages`, this channel contains one change.
     changes: Receiver<Change>,
     change: Sender<Change>,
     /// The wait sets of the node's scope and of the workers while the executor does not spin; empty while it spins.
@@ -236,7 +237,7 @@ impl ExecutorRuntime for StatsExecutor {
         for runner in mem::take(&mut self.runners) {
             self.start(runner, &conditions, &mut threads);
         }
-        // A new executor gets the wait set of the node's scope with its first message.
+        // The first message to a new executor adds the wait set of the node's scope.
         self.handle_all(&conditions, &mut threads);
         if let Some(mut of_node) = threads.of_node.take() {
             let result = of_node.run(&conditions, || self.handle_all(&conditions, &mut threads));

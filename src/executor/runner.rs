@@ -46,7 +46,7 @@ pub(super) struct Conditions {
 pub(super) struct Runner {
     shared: Arc<Shared>,
     context: Context,
-    /// `None` until the runner first runs. Created only then, because `spin` can then return the error of the creation.
+    /// `None` until the runner first runs. It is created only then, so that `spin` can return an error of the creation.
     wait_set: Option<WaitSet>,
     inputs: Receiver<Input>,
     activity_listeners: Arc<Mutex<Vec<WeakActivityListener>>>,
@@ -170,7 +170,8 @@ impl Runner {
             let known = *primitives.entry(address(primitive)).or_insert_with(new);
             let mut ready = None;
             if known.kind == CallbackKind::Timer {
-                // rclrs reports every timer as ready. But `execute` calls only the timers that are due.
+                // rclrs reports every timer as ready. But `execute` calls only the timers that are due, so the other
+                // timers are left out here.
                 let Some(overdue) = overdue(primitive) else { return Ok(()) };
                 if known.is_steady && thread.is_enabled() {
                     ready = Some(shared.ready(monotonic().saturating_sub(overdue)));

@@ -35,8 +35,8 @@ use super::{
 /// An action client whose goals are measured.
 ///
 /// Create an action client using [`NodeStatistics::create_action_client`](crate::NodeStatistics::create_action_client).
-/// Like [`rclrs::ActionClient`], a `StatsActionClient` is a handle: dropping the last clone ends its statistics. The
-/// rclrs action client lives until its goals are dropped.
+/// Like [`rclrs::ActionClient`], a `StatsActionClient` is a handle: dropping the last clone ends its statistics. But
+/// the rclrs action client lives on until its goals are also dropped.
 pub type StatsActionClient<A> = Arc<StatsActionClientState<A>>;
 
 /// The inner state of a [`StatsActionClient`].
@@ -128,8 +128,8 @@ methods_of_rclrs! {
     try_cancel_goals_prior_to(time: Time) -> Result<MultiCancelResponseClient<A>, RclrsError>;
 }
 
-/// The time at which a future was first woken, and the waker that is woken then. So the time of a goal's response is
-/// the time when the response arrives, even if user code awaits the response later.
+/// The time at which a future was first woken, and the waker that is woken then. So the measured time of a goal's
+/// response is the time when the response arrives, even if user code awaits the response later.
 #[derive(Default)]
 struct Arrival {
     time: OnceLock<i64>,
@@ -393,7 +393,7 @@ impl<A: Action> Stream for StatsGoalClientStream<A> {
     }
 }
 
-// These types do not pin their fields.
+// These types never pin their fields, so they are `Unpin` for every action type.
 impl<A: Action> Unpin for StatsRequestedGoalClient<A> {}
 impl<A: Action> Unpin for StatsResultClient<A> {}
 impl<A: Action> Unpin for StatsGoalClientStream<A> {}

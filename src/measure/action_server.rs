@@ -181,7 +181,7 @@ macro_rules! cancelable_methods {
                 StatsCancellingGoal { cancelling: $field.begin_cancelling(), goal }
             }
 
-            /// Rejects the requests to cancel the goal that are not answered yet.
+            /// Rejects all requests to cancel this goal that have not been answered yet.
             pub fn reject_cancellation(&self) {
                 self.$field.reject_cancellation();
                 self.goal.record(|goal| goal.reject_cancel());

@@ -14,7 +14,8 @@ use topic_statistics_core::record::{
 use super::{size::SerializedSize, stamp::StampField};
 use crate::transport::Taken;
 
-/// Records the messages of a subscription, and the starts and ends of its callback. The wrapped callback calls it.
+/// Records the messages of a subscription, and the starts and ends of its callback. The wrapped callback calls this
+/// probe.
 #[allow(missing_debug_implementations)] // no other crate can name this type
 pub struct Probe<T: Message> {
     stamp: Option<StampField<T::RmwMsg>>,
@@ -41,9 +42,9 @@ impl<T: Message> Probe<T> {
     /// Reads what the statistics need from a taken message. Returns `None` while the statistics are disabled.
     ///
     /// `message` is called only to read a stamp, or the lengths of strings and sequences on which the size depends.
-    /// Other messages are not touched, because some messages that Fast DDS loans are misaligned, and even a reference
-    /// to such a message would be undefined behaviour. (Fast DDS loans only types without a header and with a fixed
-    /// size.)
+    /// Messages for which neither is necessary are not touched, because some messages that Fast DDS loans are
+    /// misaligned, and even a reference to such a message would be undefined behaviour. (Fast DDS loans only types
+    /// without a header and with a fixed size.)
     #[inline(always)]
     pub fn receive<'a>(
         &self,

@@ -82,7 +82,7 @@ impl<T: Service, Payload: 'static + Send + Sync> StatsServiceState<T, Worker<Pay
     }
 }
 
-/// A measured callback in the form that rclrs takes. Async callbacks and others have the same form.
+/// A measured callback in the form that rclrs takes. In rclrs, async callbacks and other callbacks have the same form.
 #[allow(missing_debug_implementations)] // no other crate can name this type
 pub(crate) struct Measured<Callback>(pub(crate) Callback);
 
@@ -115,7 +115,7 @@ impl Probe {
         self.recorder.take(|| timestamps(self.middleware, info))
     }
 
-    /// Wraps a callback, in any form that rclrs takes, so that its requests are measured. `is_async` says that the
+    /// Wraps a callback, in any form that rclrs takes, so that its requests are measured. `is_async` says whether the
     /// callback returns a future.
     ///
     /// rclrs already stores each form of callback as a boxed function, so a measured callback costs one more function

@@ -23,7 +23,8 @@ use crate::transport::{middleware_in_use, Middleware};
 /// The size of the encapsulation header, in bytes. The header names the encoding of the rest of the message.
 const HEADER: usize = 4;
 
-/// How to find the serialized size of the messages of a type. `P` is the type that says where a field lies: [`Place`].
+/// How to find the serialized size of the messages of a type. `P` says where a field lies, and implements this trait:
+/// [`Place`].
 pub(super) enum Size<P> {
     /// All messages of the type have this size.
     Constant(u32),
@@ -205,7 +206,7 @@ pub(crate) enum Step<P> {
     String { place: P },
     /// The elements of fixed size of the sequence at this place, or the characters of the wide string at this place.
     Elements { place: P, element: FixedSize },
-    /// The elements of the sequence or array at this place, whose sizes differ. `steps` finds an element's size.
+    /// The elements, whose sizes differ, of the sequence or array at this place. `steps` finds an element's size.
     Each { place: P, count: Count, stride: usize, steps: Box<[Step<P>]> },
 }
 
@@ -219,7 +220,7 @@ pub(crate) enum Count {
 }
 
 /// The number of bytes that values of fixed size take, including the padding before and between the values. This number
-/// depends on the offset at which the values start, modulo 8, which is the index of the array.
+/// depends on the start offset modulo 8, which is the index of the array.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FixedSize([usize; 8]);
 

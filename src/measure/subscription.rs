@@ -63,8 +63,8 @@ impl<T, Scope> StatsSubscriptionState<T, Scope> {
         self.subscription.qos()
     }
 
-    /// Returns the numbers of messages received and lost for each publisher, in no order. At most the 256 latest
-    /// publishers are returned.
+    /// Returns the numbers of messages received and lost for each publisher, in no particular order. At most the 256
+    /// latest publishers are returned.
     ///
     /// The result is empty unless [`Metric::PublicationSeqGap`](crate::Metric::PublicationSeqGap) is measured. The
     /// losses are `None` if the middleware does not number messages.

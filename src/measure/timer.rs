@@ -57,7 +57,7 @@ pub struct StatsTimerState<Scope: WorkScope> {
 stats_handle!(StatsTimerState<Scope: WorkScope>);
 
 impl<Scope: WorkScope> StatsTimerState<Scope> {
-    /// `is_installed` is the flag of the first callback of the timer; see the field.
+    /// `is_installed` is the flag of the first callback of the timer, as described at the field of this name.
     pub(crate) fn new(
         source: SourceHandle,
         measured: Arc<MeasuredTimer>,
@@ -260,8 +260,8 @@ impl Probe {
         Some(self.measured.calls.start(call, monotonic))
     }
 
-    /// Returns how late the current call of the timer is, and how many periods were skipped. Returns `None` if the time
-    /// is unknown for which the call was scheduled.
+    /// Returns how late the current call of the timer is, and how many periods were skipped. Returns `None` if it is
+    /// unknown for which time the call was scheduled.
     fn scheduled_call<Scope: WorkScope>(&mut self, timer: &TimerState<Scope>) -> Option<ScheduledCall> {
         let schedule = self.schedule.as_mut()?;
         if let Some(time) = &self.measured.simulated {
@@ -295,14 +295,14 @@ fn read<Scope: WorkScope>(timer: &TimerState<Scope>) -> Option<TimerReading> {
         Err(_) => return None,
     };
     let after = timer.clock().now().nsec;
-    // `last_elapse` is 0 if rclrs could not read the time, because the clock was set back.
+    // `last_elapse` is 0 if rclrs could not read the time, because the clock was set back; then there is no reading.
     let since_last = i64::try_from(timer.last_elapse().as_nanos()).ok().filter(|since| *since > 0)?;
     Some(TimerReading { before, until_next, after, since_last })
 }
 
 impl Drop for Probe {
-    /// If the callback has replaced itself through rclrs's timer, ends the statistics. Otherwise all further windows
-    /// would have a count of 0, and would wrongly show that the timer is silent.
+    /// If the callback has replaced itself through rclrs's timer, ends the statistics. If the statistics continued, all
+    /// further windows would have a count of 0, and would wrongly show that the timer is silent.
     fn drop(&mut self) {
         if self.is_installed.load(Ordering::Relaxed) && self.measured.calls.disable_forever() {
             let text = format!(

@@ -28,7 +28,7 @@ impl NodeStatistics {
     }
 
     /// Creates a stopwatch for each of `parts`, such as one stopwatch per lidar: `get_lidar_data/front`,
-    /// `get_lidar_data/rear`. This call formats the names once, so the use of a stopwatch formats no name.
+    /// `get_lidar_data/rear`. The names are formatted only once, in this call, and not at each use of a stopwatch.
     ///
     /// ```
     /// # use rclrs::*;
@@ -65,7 +65,8 @@ impl NodeStatistics {
         parts.into_iter().map(|part| self.create_counter(format!("{name}/{part}"))).collect()
     }
 
-    /// Adds the source of a stopwatch, a counter or the executor. Its handle does not keep the statistics alive yet.
+    /// Adds the source of a stopwatch, a counter or the executor. The returned handle does not keep the statistics
+    /// alive until `keep` is called with it.
     pub(super) fn code_source(&self, name: &str, collector: Arc<dyn WindowedCollector>) -> SourceHandle {
         let source = Source::new(self.source_name(None, name), collector, None);
         self.add_source(source, SourceOptions::default(), self.publisher.clone(), None)

@@ -274,7 +274,8 @@ impl NodeStatistics {
         Ok(Arc::new(StatsDynamicPublisherState::new(source, publications, publisher)))
     }
 
-    /// Creates a publisher and its source. `create` also returns the topic. `find_size` is called if sizes are measured.
+    /// Creates a publisher and its source. `create` returns the publisher and its topic. `find_size` is called if sizes
+    /// are measured.
     fn create_any_publisher<'a, Publisher, Size>(
         &self,
         options: PublisherOptions<'a>,
@@ -319,7 +320,7 @@ impl NodeStatistics {
         }
     }
 
-    /// Returns the options, with the metrics that the conditions on the topic need added to the metrics of the options.
+    /// Returns the options. To their metrics, adds the metrics that the conditions on the topic need.
     fn with_metrics_for(
         &self,
         given: &str,

@@ -176,12 +176,13 @@ impl NodeStatistics {
         #[cfg(not(feature = "totals_file"))]
         let write_totals = |_: &Scheduler| None;
 
-        // Until the thread starts, this function owns everything that it creates. So an error drops everything.
+        // Until the thread starts, this function owns everything that it creates. So if an error occurs, everything is
+        // dropped.
         let parameters = Parameters::declare(node, &options.statistics)?;
         let (statistics, expectations) = with_parameters(node, &options.statistics, parameters.as_ref());
 
-        // The options are final, because the parameters have been read. The publishers are created now, so that readers
-        // find the publishers before the first window ends.
+        // From here on, the options do not change, because the parameters have been read. The publishers are created
+        // now, so that readers find the publishers before the first window ends.
         let publisher = statistics
             .publishes()
             .then(|| TopicPublishers::new(node, &statistics).map(Arc::new))
@@ -351,7 +352,7 @@ impl NodeStatistics {
     }
 
     /// Adds a source, with its own options and expectations. Returns the source's handle, which does not keep the
-    /// statistics alive yet.
+    /// statistics alive until `keep` is called with it.
     fn add_source(
         &self,
         source: Source,
@@ -419,7 +420,8 @@ impl NodeStatistics {
     }
 }
 
-/// Returns the options and the expectations of a node. Values of the node's ROS parameters replace options.
+/// Returns the options and the expectations of a node. Values of the node's ROS parameters replace the values of the
+/// options.
 fn with_parameters(
     node: &Node,
     options: &StatisticsOptions,

@@ -315,7 +315,8 @@ impl NodeStatistics {
     }
 
     /// Checks the options of a new source. `given` is the name that user code has passed. Returns the metrics to
-    /// measure: if the source's own options set metrics, these and the metrics of its expectations, otherwise `all`.
+    /// measure. If the source's own options set metrics, these are the metrics of the options and of the source's
+    /// expectations; otherwise they are `all`.
     fn check_waiting(
         &self,
         kind: SourceKind,
@@ -336,8 +337,8 @@ impl NodeStatistics {
         Ok((metrics, NewWaiting { kind, given: given.to_owned(), own, statistics }))
     }
 
-    /// Creates a service, client, timer or action, and its source. `create` returns the name of the service, client,
-    /// timer or action, and the service, client, timer or action itself.
+    /// Creates a service, client, timer or action, and its source. `create` returns the name of this service, client,
+    /// timer or action, and the entity itself.
     fn create_waiting<Entity>(
         &self,
         NewWaiting { kind, given, own, statistics }: NewWaiting,

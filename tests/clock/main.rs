@@ -3,8 +3,8 @@
 //! When the system clock is stepped, each value of the statistics is correct or NaN.
 //!
 //! The test steps the clock of one process, the stepped host. Readers run on the machine's clock, which is not stepped.
-//! The core's unit tests and the simulator check exact values. These tests only find values that contain the step,
-//! because each step is far longer than any delay.
+//! The core's unit tests and the simulator check exact values. These tests only find values that contain the step. Such
+//! values are easy to recognize, because each step is far longer than any delay.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -33,13 +33,14 @@ const RIGHT: std::ops::Range<f64> = -250.0..5000.0;
 /// The range of the ages of simulated stamps, in ms. The simulator stamps each message a simulated second in the past.
 const SIMULATED_AGE: std::ops::Range<f64> = 500.0..5000.0;
 
-/// The source of a subscription to messages that the stepped host itself publishes.
+/// The source name of a subscription to messages that the stepped host itself publishes.
 const OWN: &str = "/stepped:/own";
-/// The source of a second subscription to these messages. A slow callback keeps its queue of ten messages full.
+/// The source name of a second subscription to these messages. The callback of this subscription is slow, so its queue
+/// of ten messages is always full.
 const QUEUED: &str = "queued";
-/// The source of a subscription to messages from a process whose clock is not stepped.
+/// The source name of a subscription to messages from a process whose clock is not stepped.
 const FOREIGN: &str = "/stepped:/foreign";
-/// The source of a subscription to messages with simulated stamps, from a process whose clock is not stepped.
+/// The source name of a subscription to messages with simulated stamps, from a process whose clock is not stepped.
 const SIMULATED: &str = "/simulated:/imu";
 /// The environment variable with the path of the file of totals, for the stepped host.
 const TOTALS: &str = "HOST_TOTALS";
@@ -60,7 +61,7 @@ fn start_talker(node: &Node, topic: &str) -> Timer {
     let publish = move || {
         let mut imu = Imu::default();
         imu.header.stamp = clock.now().to_ros_msg().unwrap();
-        // Fast DDS may refuse to publish while the clock is stepped forward. Then this message is not sent.
+        // Fast DDS may refuse to publish while the clock is stepped forward. If so, this message is not sent.
         drop(publisher.publish(imu));
     };
     node.create_timer_repeating(PERIOD, publish).unwrap()
@@ -99,7 +100,8 @@ fn stepped_host() {
     lines(std::io::stdin()).iter().for_each(drop);
 }
 
-/// Returns the wrong windows of a metric. A window must start at the stop of the previous window, except after a step.
+/// Returns texts about the wrong windows of a metric. A window must start at the stop of the previous window, except
+/// after a step.
 fn faults(windows: &[&Metric], steps: &[i64]) -> Vec<String> {
     let (source, metric) = (&*windows[0].source, &*windows[0].metric);
     let is_age = ["message_age", "header_to_callback_ms"].contains(&metric);
@@ -125,7 +127,7 @@ fn faults(windows: &[&Metric], steps: &[i64]) -> Vec<String> {
         let offset = if is_across { seen.iter().sum::<i64>() as f64 * 1e3 } else { 0.0 };
         let is_right = |figure: f64| figure.is_nan() || right.contains(&(figure - offset));
         let figures = [window.minimum(), window.average(), window.maximum()];
-        // A window in which the clock was stepped must have no age.
+        // If the clock was stepped in a window, this window must have no age.
         let has_age_of_step = is_of_step && uses_clock && window.count() > 0.0;
         if has_age_of_step || !figures.into_iter().all(is_right) || window.length() >= 5.0 {
             faults.push(format!("after steps of {seen:?} s: {window:?}"));

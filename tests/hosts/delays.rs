@@ -12,7 +12,7 @@ use test_support::{
 
 use super::{command, now, on_the_network, preload, program::Receiver, read_statistics, two_hosts};
 
-/// The injected delay of the network. The driver's delay, the age of the stamps, is ten seconds.
+/// The injected delay of the network. The stamps are ten seconds old: this is the delay of the driver.
 const DELAY: Duration = Duration::from_secs(1);
 const NONE: Range<f64> = -250.0..500.0;
 const SECOND: Range<f64> = 500.0..5000.0;

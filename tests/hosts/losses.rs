@@ -55,8 +55,8 @@ fn every_report_has_the_exact_number_of_lost_messages() {
     let mut reader = read_statistics(&network.listening, domain);
     let losses = on_the_network(Program::command("losses.py", &[], domain));
     let mut losses: Program = network.listening.spawn(losses).into();
-    // In this process, the library and the preloaded library measure the same messages. The library publishes on
-    // another topic than /statistics, so that the reader reads only windows of the preloaded library.
+    // In this process, the library and the preloaded library measure the same messages. The library publishes on a
+    // topic other than /statistics, so the reader reads only windows of the preloaded library.
     let library = preload::statistics();
     let settings = [
         weak,
@@ -147,8 +147,8 @@ fn repeated_and_reordered_messages_are_counted_as_received() {
         sender.send(1);
         [&mut weak, &mut strong].into_iter().all(|receiver| receiver.report().received > 0)
     });
-    // Sends messages while the network has these conditions, then some messages without conditions. Returns the totals
-    // of both receivers.
+    // Sends messages while the network has these conditions, and then some more messages while the network has no such
+    // conditions. Returns the totals of both receivers.
     let mut send = |conditions: Conditions| {
         network.link.set(Way::There, Conditions { only_messages: true, ..conditions });
         sender.send(600);

@@ -116,7 +116,8 @@ fn missing_packages_are_reported_with_the_fixing_command() {
     let searched = script.printed(&[&workspace, &prefix], &[], "rustc-link-search");
     assert_eq!(searched, [&workspace, &prefix].map(|prefix| format!("native={}/lib", prefix.display())));
 
-    // With the shim, no package is needed, but the name of a distribution is: rclrs 0.8 panics without it.
+    // With the shim, no package is needed, but the name of a distribution is needed, because rclrs 0.8 panics without
+    // it.
     let with_shim =
         |name, value| script.printed(&[], &[("CARGO_FEATURE_USE_ROS_SHIM", "1"), (name, value)], "error");
     assert_errors(&with_shim("ROS_DISTRO", "humble"), &[]);
@@ -180,7 +181,7 @@ fn a_changed_definition_is_an_error_until_it_is_generated() {
     };
     let search = || Search::new([out.clone(), prefix.clone()]);
     let generated = || assert_eq!(generate_from(search()), [""; 0]);
-    // The prefix lacks the packages of rclrs_topic_statistics, so the errors about these packages are removed.
+    // The prefix lacks the packages that rclrs_topic_statistics needs, so the errors about these packages are left out.
     let errors = || {
         let mut errors = script.errors(&[&out, &prefix]);
         errors.retain(|error| !error.contains("is not on AMENT_PREFIX_PATH"));

@@ -78,7 +78,8 @@ fn the_statistics_of_a_node_have_one_thread() {
     }
     let threads = || fs::read_dir("/proc/self/task").unwrap().count();
     let (executor, node) = node("listener", &[]);
-    // The threads are counted after the first publisher and subscription, for which the middleware starts threads.
+    // The middleware starts threads for the first publisher and subscription, so the threads are counted only after
+    // these were created.
     let publisher = node.create_publisher::<Int32>("number").unwrap();
     let _plain = node.create_subscription("number", |_: Int32| ()).unwrap();
     let _spinning = Spinning::start(executor);

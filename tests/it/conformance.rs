@@ -39,7 +39,7 @@ fn figures_equal_those_of_libstatistics_collector() {
                 let label = format!("{}, window {index}, {metric}", series["case"]);
                 let names = ["average", "minimum", "maximum", "standard_deviation", "sample_count"];
                 let mut theirs = names.map(|name| window[metric][name].as_f64().unwrap_or(f64::NAN));
-                // Here the two libraries differ on purpose. The test asserts both values.
+                // Here the two libraries differ on purpose. The test asserts the value of each of them.
                 if ours.sample_count == 1 {
                     assert_eq!(std::mem::replace(&mut theirs[3], f64::NAN), 0.0, "{label}: a single sample");
                     single_samples += 1;

@@ -48,7 +48,8 @@ fn the_parts_of_a_delay_show_its_cause() {
     assert_eq!(late(&callback, parts), [false, lacks_reception, true], "a callback was slow");
     assert!(callback.most(Metric::CallbackDuration) >= 500.0);
 
-    // If a process is stopped by a signal, it receives its messages late. The network's metric must show this delay.
+    // If a process is stopped by a signal, it receives its messages late. The metric of the network's delay must show
+    // this delay.
     let mut reader = Reader::start(domain());
     let metrics = format!("metrics:=[header_to_source_ms, {network}]");
     let listener = Process::start(program("listener"), &["--ros-args", "-p", &metrics], domain());

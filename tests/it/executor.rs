@@ -19,7 +19,7 @@ fn a_blocked_thread_is_judged_and_its_callbacks_published() {
     let executor = context(domain(), &[]).create_executor(StatsExecutor::single_threaded());
     let node = executor.create_node("robot").unwrap();
     let expected = Expectations::new().error_unless("/robot:executor: busy<80%".parse().unwrap());
-    // A window is longer than the callback of 500 ms.
+    // Each window is longer than the callback that blocks for 500 ms.
     let options = options().publish_period(Duration::from_millis(600)).expect(expected);
     let statistics = NodeStatistics::with_options(&node, options).unwrap();
     let is_blocking = Arc::new(AtomicBool::new(false));
@@ -129,7 +129,8 @@ fn each_kind_of_callback_has_its_name_and_thread() {
         find("timer 70.5ms", takes, &mut || ());
     }
 
-    // The first `NodeStatistics` on an executor publishes the executor's metrics. After its drop, another one can.
+    // The first `NodeStatistics` on an executor publishes the executor's metrics. After its drop, another
+    // `NodeStatistics` can publish them.
     let executor = context(domain(), &[]).create_executor(StatsExecutor::new());
     let [one, other] = ["one", "other"].map(|name| executor.create_node(name).unwrap());
     let first = NodeStatistics::new(&one).unwrap();

@@ -26,7 +26,7 @@ type Form = (&'static str, Arc<AtomicU64>, Windows, Box<dyn Fn() -> [u64; 2]>);
 #[test]
 fn every_form_of_subscribing_and_publishing_is_measured() {
     let (executor, node) = node("forms", &[]);
-    // Only two sources publish their windows, because a reader could not read the windows of all sources in time.
+    // Only two sources publish their windows, because a reader could not read the windows of all sources fast enough.
     let options = || options().metrics(Metric::OF_SUBSCRIPTIONS).publish(false);
     let shown = || StatisticsOptions::new().publish(true);
     let statistics = NodeStatistics::with_options(&node, options()).unwrap();

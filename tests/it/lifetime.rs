@@ -76,7 +76,8 @@ fn the_last_handle_ends_the_statistics() {
         wait_for_end(&windows);
     }
 
-    // The executor drops the callback. The callback drops the handle that it captured, which ends the statistics.
+    // The executor drops the callback. The callback then drops the handle that it captured, and this drop ends the
+    // statistics.
     let (executor, capturing, statistics) = measured("capturing", every(10));
     let call = statistics.create_stopwatch("call");
     let mut windows = call.statistics().watch();

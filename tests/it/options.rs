@@ -82,7 +82,7 @@ fn each_source_has_its_own_windows_topic_and_ages() {
     wait_for_subscriptions(&talker, 4);
     wait_for_subscriptions(&numbers, 1);
 
-    // Each message is in a separate window of each source, but not of the source with longer windows.
+    // For each source, each message is in a separate window; only the source with longer windows is an exception.
     for count in 1..=3 {
         talker.publish(imu(Duration::from_secs(60))).unwrap();
         numbers.publish(Int32::default()).unwrap();

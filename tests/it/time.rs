@@ -45,7 +45,8 @@ fn ages_on_simulated_time_are_exact_in_every_report() {
             node.get_clock().now().nsec == now
         });
     };
-    // Only one message is under way at a time, because a message may not be measured while a window ends.
+    // Only one message is under way at a time, because a message that arrives while a window ends is possibly not
+    // measured.
     let publish = |stamp: i64| {
         let received = measured.statistics().totals().unwrap().received;
         let mut message = Imu::default();

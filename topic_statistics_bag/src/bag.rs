@@ -79,7 +79,8 @@ pub struct BagStatistics {
 
 impl Bag {
     /// Opens a bag from paths of files, and of directories as rosbag2 creates them. All paths together are one bag. The
-    /// files are read in the order of their first messages. Their names and the order of `paths` have no effect.
+    /// files are read in the order of their first messages. The names of the files and the order of `paths` have no
+    /// effect on the order of reading.
     ///
     /// In a directory, the files that its metadata.yaml names are read. If there is no metadata.yaml, for example after
     /// a crash, all files are read whose names end in `.mcap` or `.db3` (or, compressed, in `.mcap.zstd` or
@@ -213,7 +214,7 @@ impl Bag {
             Some(*start)
         };
         let mut starts: Vec<_> = times.iter().scan(i64::MIN, start_of).collect();
-        // If the times of the files in a metadata.yaml overlap, the clock of the recorder was set back. Then these
+        // If the times of the files in a metadata.yaml overlap, the clock of the recorder was set back. If so, these
         // files keep the order of the metadata.yaml.
         for list in self.files.iter().filter_map(|file| file.list).collect::<BTreeSet<_>>() {
             let is_listed = |place: &usize| self.files[*place].list == Some(list);
@@ -276,7 +277,8 @@ impl Bag {
                 read.map(|()| feed.finish())
             });
             let reader = reader.map_err(|source| BagError::Thread { source })?;
-            // If the session stops, this iterator is dropped. Then the reader cannot send events, and stops, too.
+            // If the session stops, this iterator is dropped. Without it, the reader cannot send events, and stops,
+            // too.
             let flow = events.into_iter().flatten().try_for_each(|event| session.accept(event));
             let found = reader.join().unwrap_or_else(|panic| panic::resume_unwind(panic))?;
             Ok::<_, BagError>((flow, found))
@@ -449,8 +451,9 @@ impl BagFile {
         }
     }
 
-    /// Returns whether this file is better than another file with the same messages. A complete file is better, or else
-    /// a file with more content. Of two complete files, an uncompressed file is better, because it is read faster.
+    /// Returns whether this file is better than another file with the same messages. A complete file is better than an
+    /// incomplete file, and of two incomplete files, the file with more content is better. Of two complete files, an
+    /// uncompressed file is better, because it is read faster.
     fn is_better_than(&self, other: &Self) -> bool {
         if !self.is_compressed && self.content_size().0 {
             return true;

@@ -18,7 +18,7 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// The largest content of a compressed message that is read, in bytes.
+    /// The content of a compressed message is read up to this size, in bytes.
     const MAX_CONTENT: u64 = 1 << 28;
 
     /// Returns data of this length whose stamp is unknown.
@@ -56,7 +56,8 @@ impl Data {
         let stamp = |layout: &Layout| layout.read(content.array().ok()?, &mut content);
         let header = layout.as_ref().and_then(stamp).unwrap_or(0);
         let Some(size) = size else {
-            // A frame that was written as a stream does not contain the size of its content.
+            // A frame that was written as a stream does not contain the size of its content, so the content is
+            // decompressed to the end.
             io::copy(&mut content, &mut io::sink()).ok()?;
             let size = Self::MAX_CONTENT - content.limit();
             return (content.limit() > 0).then_some(Self { header, ..Self::of_length(size) });

@@ -31,7 +31,7 @@ pub enum BagError {
     CompressedMessages { path: PathBuf },
     #[error("{} has neither metadata.yaml nor a file that ends in .mcap or .db3", path.display())]
     EmptyDirectory { path: PathBuf },
-    /// `file` has the first file of the directory, and the reason why this file cannot be read.
+    /// `file` names the first file of the directory, and contains the reason why this file cannot be read.
     #[error("{} has no file that can be read: {file}", path.display())]
     NoReadableFile { path: PathBuf, file: Box<Note> },
     #[error("{} cannot be used: {reason}", path.display())]

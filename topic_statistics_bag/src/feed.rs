@@ -112,7 +112,8 @@ pub(crate) struct Feed<'a> {
     /// The nanoseconds that are added to the times of the current run, so that the run follows the previous run. A new
     /// run begins where the log times of the bag go back.
     shift: i64,
-    /// Whether an unreadable part of the file follows the messages that wait in `runs`. Then a gap begins after them.
+    /// Whether an unreadable part of the file follows the messages that wait in `runs`. If so, a gap begins after these
+    /// messages.
     is_missing_behind_held: bool,
     gap: OpenGap,
     order: Order,
@@ -124,8 +125,8 @@ pub(crate) struct Feed<'a> {
     messages: u64,
     /// The current file.
     pub(crate) path: PathBuf,
-    /// The first file with a publish time or a stamp of another clock than the log time, and the number of messages
-    /// with such a time in all files.
+    /// The first file in which a publish time or a stamp comes from a clock other than that of the log time, and the
+    /// number of messages with such a time in all files.
     other_clock: Option<(PathBuf, u64)>,
     /// The total size of the files before the current file, in bytes. `total` is the size of all files.
     done: u64,

@@ -10,8 +10,8 @@ use topic_statistics_core::Timestamp;
 /// the header stamp to the log time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BagClock {
-    /// The log time: when the recorder received a message. Every message of every bag has it, and a live subscription
-    /// measures the same times.
+    /// The log time: when the recorder received a message. Every message of every bag has a log time, and a live
+    /// subscription measures the same times.
     #[default]
     Log,
     /// The source timestamp, on the clock of the publisher's host.

@@ -36,7 +36,8 @@ pub fn main() -> ExitCode {
     arguments.check().unwrap_or_else(|error| error.exit());
     match run(&arguments) {
         Ok(code) => ExitCode::from(code),
-        // The reader of standard output has ended, for example `head` in `bag_statistics a.mcap | head`.
+        // The reader of standard output has ended, for example `head` in `bag_statistics a.mcap | head`: this is no
+        // failure.
         Err(error) if has_no_reader(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             print_error(&error.to_string());

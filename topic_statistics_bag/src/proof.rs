@@ -27,7 +27,8 @@ impl Publisher {
     /// The largest length of a node name, in bytes. A longer name is ignored.
     const MAX_NODE: usize = 256;
 
-    /// Returns the publisher that the metadata of a channel name. `None` if they name no publisher, or an invalid GID.
+    /// Returns the publisher that is named in the metadata of a channel. `None` if the metadata name no publisher, or
+    /// an invalid GID.
     pub(crate) fn of_metadata(metadata: &BTreeMap<String, String>) -> Option<Self> {
         let gid = gid(metadata.get(PUBLISHER_GID)?)?;
         let node = metadata.get(PUBLISHER_NODE).filter(|node| node.len() <= Self::MAX_NODE).cloned();

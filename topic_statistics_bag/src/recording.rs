@@ -48,7 +48,7 @@ impl RecordingInfo {
     const MAX_QOS_LENGTH: usize = 1 << 15;
 
     /// Returns the totals of the whole recording for each topic. In a split recording, each file has the totals of all
-    /// files up to this file. So of several totals, the totals with the most messages are returned.
+    /// files up to this file. So if a topic has several totals, the totals with the most messages are returned.
     pub fn whole(&self) -> Vec<&RecordedTotals> {
         let mut whole: BTreeMap<_, &RecordedTotals> = BTreeMap::new();
         let count = |totals: &RecordedTotals| {

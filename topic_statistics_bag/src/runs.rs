@@ -5,9 +5,9 @@
 
 use crate::message::Message;
 
-/// Finds new runs. A new run begins if [`MESSAGES`](Self::MESSAGES) messages of a channel in a row are all earlier, by
-/// more than [`LATE`](Self::LATE), than the latest messages of this channel before. No new run begins at a single wrong
-/// time, at a late message, or if a recorder has written the topics one after the other.
+/// Finds new runs. A new run begins if [`MESSAGES`](Self::MESSAGES) consecutive messages of a channel are all more than
+/// [`LATE`](Self::LATE) earlier than the latest messages of this channel in the current run. No new run begins at a
+/// single wrong time, at a late message, or if a recorder has written the topics one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     channels: Vec<Channel>,
@@ -29,7 +29,8 @@ struct Channel {
 pub(crate) enum Place {
     Next,
     Held,
-    /// No new run has begun. These messages have waited, except the last message, which is the accepted message.
+    /// No new run has begun: these messages belong to the current run. All of them have waited, except the last
+    /// message, which is the accepted message.
     Late(Vec<Message>),
     /// A new run has begun with these messages. The last message is the accepted message.
     NewRun(Vec<Message>),

@@ -142,7 +142,7 @@ impl<'a> Session<'a> {
         i64::try_from(start).unwrap_or(i64::MIN)
     }
 
-    /// Ends the windows before a time. Then the current window contains this time.
+    /// Ends the windows before a time. After that, the current window contains this time.
     fn advance(&mut self, time: i64) -> ControlFlow<()> {
         let Some((_, mut stop)) = self.window else {
             let start = self.start_of(time);
@@ -182,7 +182,8 @@ impl<'a> Session<'a> {
     }
 
     /// Ends the current windows at the end of the bag. `seen` has the first and the last log time in the selected part
-    /// of the bag, also of topics that are not read, if the clock of the windows is the log time.
+    /// of the bag, including messages of topics that are not read. It is `None` if the clock of the windows is not the
+    /// log time.
     ///
     /// Returns the times of the first and the last message on the clock of the windows.
     pub(crate) fn finish(&mut self, seen: Option<(i64, i64)>) -> Option<(Timestamp, Timestamp)> {

@@ -38,7 +38,8 @@ struct Database {
     _copy: Option<TempDir>,
 }
 
-/// Returns the paths of the write-ahead log and of the journal, which have changes that are not in the database yet.
+/// Returns the paths of the write-ahead log and of the journal. These two files have changes that are not in the
+/// database yet.
 fn beside(path: &Path) -> [PathBuf; 2] {
     ["-wal", "-journal"].map(|end| {
         let mut name = path.as_os_str().to_owned();
@@ -47,8 +48,8 @@ fn beside(path: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Returns the sizes and modification times of a database, its log and its journal. If they differ before and after a
-/// reading, the database was changed.
+/// Returns the sizes and modification times of a database, its log and its journal. If these values differ before and
+/// after a reading of the database, the database was changed meanwhile.
 fn state(path: &Path) -> [Option<(u64, Option<SystemTime>)>; 3] {
     let [log, journal] = beside(path);
     [path, &log, &journal].map(|path| {
@@ -113,7 +114,8 @@ fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
     find.exists([name])
 }
 
-/// Returns the first and the last time of a file. `content` is the path of the decompressed content, or `path`.
+/// Returns the first and the last time of a file. `content` is the path of the decompressed content; for an
+/// uncompressed file, it equals `path`.
 pub(crate) fn times(content: &Path, path: &Path) -> Result<Option<(i64, i64)>, BagError> {
     // Two subqueries are fast, because each subquery reads only one end of the index of times.
     let select = "SELECT (SELECT min(timestamp) FROM messages), (SELECT max(timestamp) FROM messages)";
@@ -155,7 +157,7 @@ pub(crate) fn is_whole(path: &Path, bytes: u64) -> io::Result<bool> {
 }
 
 /// Reads the messages of a file into the feed, until an error or the end of the file. `content` is the path of the
-/// decompressed content (`bytes` bytes), or `path`.
+/// decompressed content (`bytes` bytes); for an uncompressed file, it equals `path`.
 pub(crate) fn read(
     content: &Path,
     path: &Path,

@@ -35,8 +35,8 @@ pub const METRICS: [Metric; 7] = [
 static TRANSPORT: Transport =
     Transport { name: "the bag", received: ReceivedTimestamp::Reception, has_sequence_numbers: true };
 
-/// The clock of the windows, which shows the time of the current message, or of the end of the current window. System
-/// time and monotonic time are equal, so the core never sees a step of the system clock.
+/// The clock of the windows. It shows the time of the current message, or the time at which the current window ends.
+/// System time and monotonic time are equal, so the core never sees a step of the system clock.
 #[derive(Debug, Default)]
 pub(crate) struct ReadClock(AtomicI64);
 
@@ -152,8 +152,8 @@ impl Topic {
 
     /// Records a message at `time` on the clock of the windows, from a publisher with this GID and sequence number.
     ///
-    /// All times of the message are moved by the same amount, so that the log time becomes `time`. So with every clock,
-    /// an age is from the header stamp to the log time.
+    /// All times of the message are moved by the same amount, so that the log time becomes `time`. So an age is always
+    /// the time from the header stamp to the log time, whichever clock the windows use.
     pub(crate) fn record(
         &mut self,
         message: &Message,
@@ -183,7 +183,8 @@ impl Topic {
         self.recorder.record_start(&received, || time);
     }
 
-    /// Later messages are not compared with messages from before this call, because messages may be missing between.
+    /// Messages after this call are not compared with messages before it, because other messages may be missing in
+    /// between.
     pub(crate) fn forget_last(&mut self, clock: &ReadClock) {
         if self.started.is_some() {
             self.recorder.disable();
@@ -193,8 +194,8 @@ impl Topic {
 
     /// Ends the window at the current time of the clock. Returns `None` before the first message.
     ///
-    /// `gap` is the window if messages of this window may be missing; otherwise `None`. With a gap, all figures except
-    /// the number of received messages are unknown.
+    /// If messages of this window may be missing, `gap` is the window; otherwise, `gap` is `None`. With a gap, all
+    /// figures except the number of received messages are unknown.
     pub(crate) fn end_window(&mut self, clock: &ReadClock, gap: Option<Window>) -> Option<WindowStatistics> {
         let started = Timestamp::from_nanoseconds(self.started?);
         let mut window = self.recorder.end_window(clock)?.statistics;
@@ -256,10 +257,12 @@ impl Topic {
         self.without_time
     }
 
-    /// Returns the number of messages whose times were before the current window. These messages are in no window.
+    /// Returns the number of messages whose times were before the window that was current when they were read. These
+    /// messages are in no window.
     ///
-    /// One possible reason is that the recorder wrote more than 65 536 later messages before these messages. Another is
-    /// that the clock of the windows is the header stamp, and this topic's stamps are much older than other topics'.
+    /// One possible reason is that the recorder wrote more than 65 536 messages with later times before these messages.
+    /// Another reason is that the clock of the windows is the header stamp, and the stamps of this topic are much older
+    /// than the stamps of other topics.
     pub fn misplaced(&self) -> u64 {
         self.misplaced
     }

@@ -3,7 +3,8 @@
 //! The HTTP server. It serves the state at `/metrics`, a health check at `/healthz`, and a page with links at `/`.
 //!
 //! The server runs on a separate thread, and limits the number of connections, the size and duration of requests, and
-//! how often the state is read. So no client delays another client or the subscriptions. No path names a file.
+//! how often the state is read. So no client delays another client or the subscriptions. No path in a request names a
+//! file.
 
 mod connections;
 
@@ -57,7 +58,7 @@ const MAX_HEADER: usize = 16 * 1024;
 /// The largest number of fields in a request's header.
 const MAX_FIELDS: usize = 64;
 /// How long a cached response is served before a new response is made. If making a response takes long, the response is
-/// served for ten times as long as the making took. So the state is locked for at most a tenth of the time.
+/// served for ten times as long as it took to make it. So the state is locked for at most a tenth of the time.
 const MAX_AGE: Duration = Duration::from_millis(100);
 
 /// The running server. Dropping this value stops the server.
@@ -98,7 +99,8 @@ impl Server {
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Returns the address of the server. If the requested port was 0, this has the port that the system chose.
+    /// Returns the address of the server. If the requested port was 0, the returned address has the port that the
+    /// system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -309,7 +311,7 @@ mod tests {
         }
     }
 
-    /// A response is served again until it expires, so not every request locks the state.
+    /// Until a response expires, it is served again, so not every request locks the state.
     #[test]
     fn a_response_is_the_last_one_until_that_expires() {
         let state = Arc::new(Mutex::new(State::new(Limits::default(), Now::read())));

@@ -27,7 +27,8 @@ pub enum Received {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceName {
     /// The fully qualified name of the node. If `measurement_source_name` has no colon, this field has the whole text.
-    /// From rclcpp, this is the node name without a namespace; for `clock_offset_ms`, the name of the host.
+    /// In messages from rclcpp, the text is the node name without a namespace; for `clock_offset_ms`, it is the name of
+    /// the host.
     pub node: Box<str>,
     /// The topic, or the name of a stopwatch or counter. `None` if no text follows a colon.
     pub name: Option<Box<str>>,

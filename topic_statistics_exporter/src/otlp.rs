@@ -121,7 +121,7 @@ fn report_until(
 ) {
     let mut next = Instant::now();
     loop {
-        // For missed intervals, for example while the computer was suspended, no reports are made.
+        // If intervals were missed, for example while the computer was suspended, no reports are made for them.
         next = Instant::now().max(next + interval).min(Instant::now() + interval);
         let wait = next.saturating_duration_since(Instant::now());
         let is_last = is_stopped.recv_timeout(wait) != Err(mpsc::RecvTimeoutError::Timeout);

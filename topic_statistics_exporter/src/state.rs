@@ -60,7 +60,7 @@ pub struct Limits {
     pub classic_buckets: Buckets,
     /// A metric is removed when no window of it was received for this number of window lengths (at least 10 s).
     pub keep_windows: u32,
-    /// A diagnostic status or a health that was not received again for this time is removed.
+    /// A diagnostic status or a health is removed if it is not received again within this time.
     pub keep_diagnostics: Duration,
 }
 
@@ -94,7 +94,7 @@ pub struct State {
 pub struct ReportedLosses {
     receipt: Receipt,
     pub lost: FirstZero,
-    /// The time when the number of lost messages was 0.
+    /// The time at which the count of lost messages was still 0.
     pub created: SystemTime,
 }
 
@@ -114,11 +114,11 @@ pub struct Counts {
     /// Accepted loss reports, each for one topic.
     pub losses: u64,
     pub diagnostics: u64,
-    /// Messages with a metric or a distribution of a window that an earlier message already contained.
+    /// Messages whose content, a metric or a distribution of a window, was already in an earlier message.
     pub duplicate: u64,
     /// Messages with impossible names or numbers.
     pub invalid: u64,
-    /// Distributions over more than 12 orders of magnitude, so that the smallest samples have no bucket.
+    /// Distributions over more than 12 orders of magnitude, whose smallest samples therefore have no bucket.
     pub too_wide: u64,
     pub beyond_max_series: u64,
     pub beyond_max_of_node: u64,
@@ -132,8 +132,8 @@ const SINGLE_SERIES: usize = 1;
 /// the node still publishes statistics of the topic. The time is longer than 10 minutes, because the alert on losses
 /// looks back 10 minutes.
 const KEEP_LOSSES: Duration = Duration::from_secs(900);
-/// The assumed time from the first loss on a topic to the first loss event. By default, nodes publish events each
-/// second.
+/// The assumed time from the first loss on a topic to the first loss event of this topic. By default, nodes publish
+/// events each second.
 const FIRST_LOSSES: Duration = Duration::from_secs(1);
 /// The shortest time between two removals of ended sources to make room for new sources.
 const MAKE_ROOM_PERIOD: Duration = Duration::from_secs(1);
@@ -332,8 +332,9 @@ impl State {
     }
 
     /// Makes room for the message `received` of `sender`, a publishing process. For this, removes entries of the sender
-    /// with the most time series, if this other sender has more time series. `no_room` decides which time series are
-    /// compared: all time series, or only those of the node in `received`. Returns `None` if there is still no room.
+    /// with the most time series, if that sender has more time series than `sender`. `no_room` decides which time
+    /// series are compared: all time series, or only those of the node in `received`. Returns `None` if there is still
+    /// no room.
     fn give_way(&mut self, received: &Received, sender: Sender, no_room: NotAdded) -> Option<()> {
         let (node, series) = match received {
             Received::Window(MetricWindow { source, .. }) | Received::Distribution(source, _) => {
@@ -351,7 +352,7 @@ impl State {
             NotAdded::Duplicate | NotAdded::TooWide => return None,
         };
         let way = self.budget.giving_way(sender, series, node)?;
-        // Each call searches the whole state. So a call removes several entries at once, and calls are rare.
+        // Each call searches the whole state. To keep such calls rare, a call removes several entries at once.
         let removed = way.missing.max((way.excess / 2).min(self.limits.max_series / 100));
         let is_its = |of_node: &str, receipt: &Receipt| {
             receipt.sender == way.sender && node.is_none_or(|node| node == of_node)

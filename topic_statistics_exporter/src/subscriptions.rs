@@ -30,7 +30,7 @@ pub struct Subscriptions {
     worker: Worker<()>,
     state: SharedState,
     topics: Vec<Topic>,
-    /// The counts of messages at the last check for refused messages.
+    /// The counts of messages when the program last checked for refused messages.
     logged: Counts,
 }
 
@@ -89,7 +89,8 @@ impl Subscriptions {
             }),
         ];
         let topics = kinds.iter().flat_map(|(names, suffix, subscribe)| {
-            // An empty name is ignored, because the ROS command line cannot express an empty list of strings.
+            // An empty name is ignored: it stands for an empty list of names, which the ROS command line cannot
+            // express.
             names.iter().filter(|name| !name.is_empty()).map(move |name| Topic {
                 name: format!("{name}{suffix}"),
                 subscribe: *subscribe,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! `--chains`: the delay of each path of nodes from one topic to another, computed from the hops that preloaded nodes
-//! publish. A hop is a node with a topic that the node receives and a topic that the node publishes.
+//! `--chains`: the delay of each path of nodes from one topic to another, computed from the hops that nodes with the
+//! preloaded library publish. A hop is a node with a topic that the node receives and a topic that the node publishes.
 
 mod hops;
 mod missing;

@@ -24,7 +24,8 @@ struct Identity {
     by_topic: bool,
 }
 
-/// Publishes the health of all rows on `/diagnostics` each second, and the health of a new ERROR at once.
+/// Publishes the health of all rows on `/diagnostics` each second, and the health of a row at once when the row becomes
+/// ERROR.
 pub struct Diagnostics {
     node: Node,
     identity: Identity,
@@ -90,7 +91,8 @@ fn status(identity: &Identity, row: &Row, judge: &Judge) -> DiagnosticStatus {
     });
     // The last window of a silent row is not published, because the window does not show the silence that followed.
     let window = window.filter(|_| judge.health().level != Level::Stale);
-    // A row of --from-statistics is named like its source. For a topic, the source is the one that --publish publishes.
+    // A row of --from-statistics is named like its source. For the row of a topic, the source is named like the one
+    // that --publish publishes.
     let is_source = row.name.contains(':');
     let source =
         if is_source { row.name.clone() } else { format!("{}:{}", identity.fully_qualified, row.name) };

@@ -59,7 +59,7 @@ impl Graph {
 /// Calls `act` once, at the next change of the graph, unless the returned promise is dropped. rclrs 0.8 also reports a
 /// change for every received message, so a callback that stays registered would cost time with every message.
 fn on_next_graph_change(node: &NodeState, act: impl FnOnce() + Send + 'static) -> Promise<()> {
-    // rclrs also calls the function at regular intervals. This is not needed here, so the interval is a day.
+    // rclrs also calls the closure at regular intervals. This is not needed here, so the interval is a day.
     const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
     let (mut is_first, mut act) = (true, Some(act));
     node.notify_on_graph_change_with_period(INTERVAL, move || {

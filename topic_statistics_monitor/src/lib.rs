@@ -17,9 +17,10 @@
 //!
 //! `session` polls the provider, compares the rows with the expectations, and gives the rows to a view. `chains` also
 //! reads `statistics`, and adds up the hops of nodes (a hop is the way of messages through one node). `why` analyses
-//! the graph once, and reports why messages do not arrive. A `Row` of `topic_statistics_observe` holds plain values.
-//! `topics`, `waiting` and `statistics` write rows. `views` and `diagnostics` read rows. The writers and the readers do
-//! not import each other. `arguments` is the command line. `signals` and `process` are about the process.
+//! the graph once, and reports why messages do not arrive. A `Row` of `topic_statistics_observe` has plain values,
+//! which all modules can read. `topics`, `waiting` and `statistics` write rows. `views` and `diagnostics` read rows.
+//! The modules that write rows and those that read rows do not import each other. `arguments` is the command line.
+//! `signals` handles signals to the process, and `process` has functions about the process.
 
 mod arguments;
 mod chains;
@@ -109,7 +110,8 @@ fn run(arguments: &Arguments, ros: Vec<String>) -> Result<u8, Failure> {
     arguments.check_sources(&patterns)?;
     let report = arguments.report.as_deref().map(PageFile::new).transpose()?;
     let junit = arguments.junit.as_deref().map(PageFile::new).transpose()?;
-    // Standard output is taken before the context loads the middleware, which can write to standard output.
+    // The program takes standard output for itself before the context loads the middleware, which can write to standard
+    // output.
     let output = take_stdout()?;
     let is_terminal = output.is_terminal();
     let executor = context("topic_monitor", &ros)?.create_basic_executor();

@@ -39,15 +39,16 @@ pub fn origin() -> Origin {
     }
 }
 
-/// Returns standard output for the exclusive use of this program. File descriptor 1, to which middlewares log, then
-/// refers to standard error. For example, lines of Zenoh between the objects of `--json` would make the output invalid.
+/// Returns standard output for the exclusive use of this program. From then on, file descriptor 1, to which middlewares
+/// log, refers to standard error. For example, lines of Zenoh between the objects of `--json` would make the output
+/// invalid.
 pub fn take_stdout() -> io::Result<File> {
     let own = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     Ok(own.into())
 }
 
-/// Writes a text to standard error. The caller escapes names from the network.
+/// Writes a text to standard error. The caller must have escaped names from the network.
 pub fn print_error(text: &str) {
     error::print_error("topic_monitor", text);
 }

@@ -9,7 +9,7 @@ use topic_statistics_observe::row::{Row, Rows};
 use crate::process::Failure;
 
 pub trait RowProvider: Rows {
-    /// Updates the rows. Returns the names of the rows with a new whole window.
+    /// Updates the rows. Returns the names of the rows that have got a new whole window.
     fn poll(&mut self) -> Result<Vec<String>, Failure>;
 
     /// Describes in a few words which rows or messages are left out because a limit is reached.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The queue from the callbacks of subscriptions to the program. A full queue drops further messages.
+//! The queue that takes messages from the callbacks of subscriptions to the rest of the program. A full queue drops
+//! further messages.
 
 use std::{
     sync::{

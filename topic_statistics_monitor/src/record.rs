@@ -50,7 +50,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts the writer. Without the black box, creates the first file; errors if it exists or cannot be created.
+    /// Starts the writer. Without the black box, creates the first file; returns an error if the file exists or cannot
+    /// be created.
     pub fn start(node: &Node, options: Options) -> Result<Self, RecordError> {
         // With the black box, the queue is smaller, because the ring of the last messages needs most of the memory.
         let most = if options.black_box.last.is_some() { Options::MAX_CACHE } else { u64::MAX };
@@ -102,14 +103,15 @@ pub enum RecordError {
     /// The disk is full. The file is complete, because the disk space for the end of the file was reserved.
     #[error("the recording has ended because the disk is full; {summary}")]
     DiskFull { summary: String },
-    /// The file cannot be written for another reason. The file is incomplete: its end (with the index) is missing.
+    /// The file cannot be written, for another reason than a full disk. The file is incomplete: its end (with the
+    /// index) is missing.
     #[error("the recording has ended because its file cannot be written: {reason}; {summary}")]
     Write { reason: String, summary: String },
     #[error("the writer of the recording panicked")]
     WriterPanicked,
     #[error("the recorder cannot be started: {0}")]
     Thread(io::Error),
-    /// The events or the service cannot be created.
+    /// The events or the service of the recorder cannot be created.
     #[error("the reports of the recorder cannot be created: {0}")]
     Reports(#[from] rclrs::RclrsError),
     #[error("{} cannot be recorded: the library of its type cannot be loaded: {reason}", name(message_type))]

@@ -40,7 +40,8 @@ impl Interrupt {
             if has_more_time.load(Ordering::Relaxed) {
                 thread::sleep(LIMIT_OF_REPORT);
             }
-            // Only the terminal settings that need no write to the terminal are restored, because a write could block.
+            // The program restores only those settings of the terminal that need no write to the terminal, because a
+            // write could block.
             let _no_terminal = disable_raw_mode();
         })?;
         Ok(Self { signals, is_ending })

@@ -174,7 +174,7 @@ fn refused(metric: &str, source: &str, error: &Refused) -> Received {
 }
 
 impl<T: rosidl_runtime_rs::Message> Subscribed<T> {
-    /// Subscribes if there are publishers, and the subscription does not have the best QoS for them.
+    /// Creates the subscription if there are publishers and no subscription with the best QoS for them.
     fn refresh(
         &mut self,
         graph: &Graph,

@@ -70,7 +70,8 @@ impl<'a> TopicWatcher<'a> {
         });
         Ok(Self {
             node: Arc::clone(node),
-            // No events about the monitor's own losses, because each node that loses messages publishes events.
+            // The monitor publishes no events about its own losses, because each node that loses messages publishes
+            // such events.
             #[cfg(feature = "interfaces")]
             statistics: NodeStatistics::with_options(
                 node,

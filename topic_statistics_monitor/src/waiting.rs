@@ -179,7 +179,8 @@ impl WaitingWatcher {
         }
     }
 
-    /// Stops watching a service or action without a publisher, unless selected by name. Returns whether there was one.
+    /// Stops watching one service or action that has no publisher and was not selected by name. Returns whether such a
+    /// row was found.
     fn make_room(&mut self) -> bool {
         let is_gone = |name: &&Arc<str>| {
             !self.selection.is_named(name) && !self.subscriber.graph.has_publisher(&topic_of(name, self.kind))
@@ -248,7 +249,8 @@ impl Watched {
         subscriber: &Subscriber,
     ) {
         let topic_type = publishers[0].topic_type.clone();
-        // For services, earlier events are not needed. For actions, the last statuses from before are needed.
+        // For services, events from before the subscription are not needed. For actions, the last statuses from before
+        // the subscription are needed.
         let offered: Vec<_> = publishers
             .iter()
             .map(|publisher| match self.row.kind {
@@ -385,7 +387,8 @@ impl Subscriber {
         let is_first = AtomicBool::new(true);
         let callback = move |message: GoalStatusArray, info: MessageInfo| {
             let statuses = message.status_list.iter().map(|goal| (goal.goal_info.goal_id.uuid, goal.status));
-            // Only the first message is checked: if the server's clock is behind, later messages would also seem old.
+            // Only the first message is checked for being older than the subscription: if the server's clock is behind,
+            // later messages would also seem old.
             let is_older = is_first.swap(false, Ordering::Relaxed)
                 && info.source_timestamp.is_some_and(|sent| sent < subscribed_at);
             let is_old = is_older || subscribed.elapsed() < WaitingWatcher::MATCHING;
@@ -410,7 +413,8 @@ fn topic_of(name: &str, kind: Kind) -> String {
 
 fn without_publisher(row: &Row, node: &NodeState) -> String {
     let name = name(&row.name);
-    // `get_service_names_and_types` of rclrs 0.8 returns only the services of the calling node.
+    // In rclrs 0.8, `get_service_names_and_types` returns only the services of the calling node, so each node is read
+    // separately.
     let has_service = |info: &NodeNameInfo| {
         let services = node.get_service_names_and_types_by_node(&info.name, &info.namespace);
         services.is_ok_and(|services| services.contains_key(&row.name))

@@ -22,8 +22,8 @@ Conditions:
   A metric without a value in the window fulfils no condition.";
 
 /// Returns the names and patterns of the topics to show: `topics`. If `topics` is empty, returns the topics of the
-/// expectations. Without expectations, returns the topics of the conditions, if each condition names a topic. An empty
-/// result means all topics.
+/// expectations. If there are no expectations either, returns the topics of the conditions, provided that each
+/// condition names a topic. An empty result means all topics.
 pub fn patterns<'a>(
     topics: &[Pattern],
     expected: Option<&ExpectationFile>,

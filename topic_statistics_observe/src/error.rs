@@ -18,7 +18,7 @@ pub const WRONG_USAGE: u8 = 2;
 pub const FAILED: u8 = 3;
 
 /// Writes a line that starts with the program's name to standard error. If standard error is closed, the line is not
-/// written. The caller escapes names from the network.
+/// written. The caller must have escaped names from the network.
 pub fn print_error(program: &str, text: &str) {
     let _closed = writeln!(io::stderr(), "{program}: {text}");
 }

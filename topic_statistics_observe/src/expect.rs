@@ -39,8 +39,8 @@ pub struct Expected {
     period: Duration,
     /// The state of the comparison for each row, by the name of the row. `None` if a row has no expectations.
     sources: BTreeMap<String, Option<Source>>,
-    /// A time on the monotonic clock, and the same time in nanoseconds since the Unix epoch. `None` to use the present
-    /// time on the clocks of this host.
+    /// A time on the monotonic clock, and the nanoseconds since the Unix epoch that correspond to it. `None` to use the
+    /// present time on the clocks of this host.
     times: Option<(Instant, i64)>,
 }
 
@@ -67,12 +67,13 @@ impl Expected {
         Self { file, period, sources: BTreeMap::new(), times: None }
     }
 
-    /// Sets a monotonic time and its nanoseconds since the Unix epoch, for windows of the past.
+    /// Sets a monotonic time, and the same time in nanoseconds since the Unix epoch, to judge windows of the past.
     pub fn set_times(&mut self, time: Instant, nanoseconds: i64) {
         self.times = Some((time, nanoseconds));
     }
 
-    /// Compares the rows named in `new` by their new windows, and rows without a recent window as silent.
+    /// Compares the new windows of the rows named in `new` with the expectations, and judges rows without a recent
+    /// window as silent.
     pub fn judge(&mut self, new: &[String], rows: &[&Row], now: Instant) -> Vec<JudgedRow> {
         if self.sources.len() > rows.len() {
             self.sources.retain(|name, _| rows.iter().any(|row| row.name == *name));
@@ -141,8 +142,9 @@ impl Source {
         }
     }
 
-    /// Reports to the judge that messages came before the row's first window. The first window of a subscription is
-    /// incomplete, so the row does not get it. But it can have the only message of a topic such as a map.
+    /// Tells the judge that the topic had messages before the row's first window. The first window of a subscription is
+    /// incomplete, so the row does not get it. But this window can have the only message of a topic, for example of a
+    /// map.
     fn begin_with_messages_before(&mut self, first: &JudgedWindow, row: &Row) {
         let start = self.judged_until.checked_sub(first.length);
         let is_before = row.last_message.zip(start).is_some_and(|(message, start)| message < start);
@@ -226,8 +228,8 @@ mod tests {
 
     #[test]
     fn a_topic_with_one_message_is_stale_as_expected_of_it() {
-        // The only message is received at `message`: 100 is in the first window, and 99 is before that window. 200
-        // means that no message is received.
+        // The only message is received at the time `message`: 100 is in the first window, and 99 is before the first
+        // window. 200 means that no message is received.
         for (expectations, message, is_latched, level) in [
             ("", 100, false, Level::Stale),
             ("", 100, true, Level::Ok),
@@ -268,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_row_without_windows_is_silent_now() {
-        // Catches a silence that is not at the times of the recording.
+        // Fails if a silence gets times of the present instead of times of the recording.
         let mut recorded = expected("/imu", "silence: error");
         recorded.set_times(at(100), 1000);
         let new = Row::new("/imu");

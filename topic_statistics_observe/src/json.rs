@@ -21,7 +21,7 @@ use crate::{
     row::{MetricFigures, Publisher, Row, Status, Window},
 };
 
-/// Returns the object of a window of a topic.
+/// Returns the JSON object that describes a window of a topic.
 pub fn window<'a>(row: &'a Row, window: &'a Window, now: Instant) -> impl Serialize + 'a {
     let state = match row.status(now) {
         Status::Error | Status::Failed(_) => "error",
@@ -69,19 +69,19 @@ pub fn window<'a>(row: &'a Row, window: &'a Window, now: Instant) -> impl Serial
     }
 }
 
-/// Returns the object of a change of a topic's health.
+/// Returns the JSON object that describes a change of a topic's health.
 pub fn change<'a>(topic: &'a str, change: &Change) -> impl Serialize + 'a {
     let what = What::Change { from: change.before.name(), to: HealthLine::new(&change.health) };
     Event { topic, what }
 }
 
-/// Returns the object of a new subscription to a topic.
+/// Returns the JSON object that describes a new subscription to a topic.
 pub fn resubscribed(row: &Row) -> impl Serialize + '_ {
     let what = What::Resubscribed { r#type: row.message_type.as_deref(), qos: &row.qos };
     Event { topic: &row.name, what }
 }
 
-/// Returns the object of the statistics of a topic over a recording.
+/// Returns the JSON object with the statistics of a topic over a recording.
 pub fn overall<'a>(row: &'a Row, overall: &'a Overall) -> impl Serialize + 'a {
     let metric = |metric: &'a RecordedMetric| {
         let percentiles = Some(Percentiles::new(&metric.distribution));
@@ -132,7 +132,7 @@ impl serde_json::ser::Formatter for Ascii {
     }
 }
 
-/// An object about a topic, but not about one of its windows.
+/// A JSON object that is about a topic, but not about one of its windows.
 #[derive(Serialize)]
 struct Event<'a> {
     topic: &'a str,
@@ -218,7 +218,7 @@ struct MetricLine<'a> {
     max: f64,
     std_dev: f64,
     count: u64,
-    /// `None` if the object has no percentiles.
+    /// `None` if the JSON object has no percentiles.
     #[serde(flatten)]
     percentiles: Option<Percentiles>,
 }

@@ -22,7 +22,8 @@ pub struct Overall {
     pub rate: f64,
     /// The size of all messages of the topic, in bytes. `None` if unknown.
     pub bytes: Option<u64>,
-    /// Messages that were read but not measured, because they are too late or have no time on the clock of the windows.
+    /// Messages that were read but not measured, because they were too late, or because they have no time on the clock
+    /// that the windows use.
     pub unmeasured: u64,
     pub metrics: Vec<RecordedMetric>,
 }

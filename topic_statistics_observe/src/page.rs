@@ -39,7 +39,8 @@ pub struct Origin {
 const BARS: usize = 48;
 /// The maximum number of publishers listed for a topic.
 const PUBLISHERS: usize = 32;
-/// The maximum number of other charts, and of histograms, of a topic, because other nodes can have many metrics.
+/// The maximum number of other charts of a topic, and also of its histograms, because other nodes can have many
+/// metrics.
 const OTHER_CHARTS: usize = 8;
 const PERIOD: &str = "message_period";
 const AGE: &str = "message_age";
@@ -320,7 +321,7 @@ fn charts(topic: &RecordedTopic, duration: Duration) -> Markup {
 }
 
 impl RecordedMetric {
-    /// Returns whether the metric has an extra chart, because no other chart shows the metric.
+    /// Returns whether the metric gets a chart of its own, because no other chart shows it.
     fn is_other(&self) -> bool {
         !NOT_ALONE.contains(&&*self.name)
     }
@@ -332,7 +333,7 @@ impl RecordedMetric {
 }
 
 fn figure_of(caption: Markup, svg: String) -> Markup {
-    // The SVG needs no escaping, because a chart contains no text from the network.
+    // The SVG is inserted without escaping, because a chart contains no text from the network.
     html! { figure { figcaption { (caption) } (PreEscaped(svg)) } }
 }
 

@@ -30,7 +30,7 @@ pub const BLACK_BOX: &str = "topic_statistics:black_box";
 /// The name of a metadata record about a trigger: why and when the black box (`--last`) had to write messages.
 pub const TRIGGER: &str = "topic_statistics:trigger";
 
-/// The files whose messages are counted in a topic's totals.
+/// The files whose messages are counted in totals: one file, or the whole recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     File,
@@ -45,7 +45,8 @@ pub struct RecordedTotals {
     /// The files whose messages are counted.
     pub scope: Scope,
     pub messages_recorded: u64,
-    /// Gaps in the publishers' sequence numbers. `None` if the middleware provides no sequence numbers.
+    /// The number of messages that are missing in the publishers' sequence numbers. `None` if the middleware provides
+    /// no sequence numbers.
     pub messages_lost_in_transport: Option<u64>,
     /// The number of messages that the recorder received but did not write, because its queue or the disk was full.
     pub messages_lost_in_recorder: u64,

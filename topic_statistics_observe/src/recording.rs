@@ -25,8 +25,8 @@ use crate::{
 
 /// The windows of a run of a program, which the report shows.
 ///
-/// The memory of a recording depends on the number of topics, not on the length of the run. A recording has at most
-/// [`MAX_TOPICS`](Self::MAX_TOPICS) topics, and one [`Timeline`] for each topic.
+/// The size of a recording in memory depends on the number of topics, not on the length of the run. A recording has at
+/// most [`MAX_TOPICS`](Self::MAX_TOPICS) topics, and one [`Timeline`] for each topic.
 #[derive(Debug)]
 pub struct Recording {
     /// When the run started, on the monotonic clock.
@@ -70,7 +70,8 @@ pub struct RecordedMetric {
 }
 
 impl Recording {
-    /// The maximum number of recorded topics. The monitor has the same default for the number of sources of statistics.
+    /// The maximum number of recorded topics. By default, the monitor also has at most this number of sources of
+    /// statistics.
     const MAX_TOPICS: usize = 1000;
 
     /// Starts a recording of windows of the length `window`.
@@ -134,7 +135,7 @@ impl Recording {
         verdicts
     }
 
-    /// Returns the conditions that are about none of the recorded topics.
+    /// Returns the conditions that match none of the recorded topics.
     pub fn unmatched(&self) -> impl Iterator<Item = &Condition> {
         let is_about =
             |condition: &Condition| self.topics.values().any(|topic| condition.is_about(&topic.row));
@@ -152,7 +153,7 @@ impl Recording {
 }
 
 impl RecordedTopic {
-    /// The maximum number of metrics recorded for a topic. Only sources of statistics can have more.
+    /// The maximum number of metrics recorded for a topic. Only sources of statistics can have more metrics.
     const MAX_METRICS: usize = 16;
 
     fn new(row: &Row, slot: Duration, conditions: &[Condition]) -> Self {
@@ -170,7 +171,8 @@ impl RecordedTopic {
 
     fn add(&mut self, row: &Row, started: Instant, conditions: &[Condition]) {
         let Some(window) = &row.window else { return };
-        // The report does not need the distributions of the last minute: only the conditions need these distributions.
+        // The report does not need the distributions of the last minute, so they are not stored: only the conditions
+        // need them.
         self.row = Row { last_minute: LastMinute::default(), ..row.clone() };
         self.windows += 1;
         self.stepped += u64::from(window.clock_step.is_some());
@@ -227,8 +229,8 @@ impl RecordedMetric {
     pub fn add(&mut self, figures: &Merged, distribution: Option<&Distribution>) {
         self.figures.merge(figures);
         if let Some(distribution) = distribution {
-            // The merge fails if the number of samples overflows. The page then shows how many samples the percentiles
-            // include.
+            // The merge fails if the number of samples overflows. In that case, the page shows how many samples the
+            // percentiles include.
             let _has_room = self.distribution.merge(distribution);
         }
     }

@@ -14,7 +14,7 @@ use crate::{
     row::{Row, Window},
 };
 
-/// Returns a line for each failed condition. Empty if all conditions are fulfilled at the same time.
+/// Returns a line for each failed condition. Returns no line if all conditions are fulfilled at the same time.
 pub fn failures(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<String> {
     let line = |ConditionResult { topic, requirement, failure }| {
         let why = failure?;
@@ -35,7 +35,7 @@ pub struct ConditionResult {
 }
 
 /// Returns a result for each condition and each topic that the condition is about. If all conditions are fulfilled, but
-/// not at the same time, a further result says so.
+/// not at the same time, a further result reports this.
 pub fn results(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<ConditionResult> {
     let mut results = vec![];
     let mut windows: Vec<&Window> = vec![];
@@ -76,8 +76,8 @@ pub fn results(conditions: &[Condition], rows: &[&Row], now: Instant) -> Vec<Con
     results
 }
 
-/// Returns whether all windows overlap in time. The monitor notices the end of a window only when it polls the rows, so
-/// the windows have to overlap for a quarter of the shortest window.
+/// Returns whether all windows overlap in time. The monitor notices the end of a window only when it polls the rows. So
+/// the time for which the windows overlap has to be at least a quarter of the shortest window.
 fn overlap(windows: &[&Window], now: Instant) -> bool {
     let ended_ago = |window: &&Window| now.saturating_duration_since(window.ended);
     let began_ago = |window: &&Window| ended_ago(window).saturating_add(window.length);
@@ -126,7 +126,7 @@ mod tests {
             ("/imu: rate>90", &two, 110, &["/imu: rate>90 fails: rate is - (no recent window)"]),
             ("rate>10", &[imu.clone(), moved(0, 0)], 101, &[]),
             ("rate>10", &[imu.clone(), moved(1, 0)], 101, &[other]),
-            // Catches a check of overlaps by the system clock, which may be stepped.
+            // Fails if overlaps are checked on the system clock, which may be stepped.
             ("rate>10", &[imu.clone(), moved(0, -60)], 101, &[]),
             ("rate>10", &[imu.clone(), moved(1, -1)], 101, &[other]),
         ] {

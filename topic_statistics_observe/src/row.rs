@@ -81,9 +81,10 @@ pub struct Row {
     pub nodes: Vec<String>,
     /// The QoS of the monitor's subscription. Empty before the monitor has subscribed.
     pub qos: String,
-    /// The number of earlier subscriptions, each replaced because its message type or QoS did not fit all publishers.
+    /// The number of earlier subscriptions to the topic. Each was replaced because its message type or QoS did not fit
+    /// all publishers.
     pub earlier_subscriptions: u64,
-    /// Whether all publishers are transient local. The silence of such a (latched) topic is no fault.
+    /// Whether all publishers are transient local. Such a topic is latched, so its silence is no fault.
     pub is_latched: bool,
     /// Why no messages, or not all messages, of the topic are received, or why a figure is unknown.
     pub problem: Option<Problem>,
@@ -323,7 +324,7 @@ impl Row {
 }
 
 impl Window {
-    /// Creates a window whose other values are unknown.
+    /// Creates a window in which all other values are unknown.
     pub fn new(times: Times, ended: Instant, length: Duration) -> Self {
         Self {
             times,

@@ -54,7 +54,7 @@ pub fn window(stop: i64, rate: f64, lost: u64) -> Window {
     }
 }
 
-/// Returns the same window without samples.
+/// Returns the window, but without any samples of its metrics.
 pub fn without_samples(mut window: Window) -> Window {
     window.metrics.iter_mut().for_each(|metric| metric.figures = Summary::default());
     window

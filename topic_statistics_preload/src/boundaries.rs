@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Functions whose call shows that the callback of the calling thread has returned: see `cause.rs` of the core. Each
-//! function records this return, and calls the function with the same name in the process's own libraries.
+//! Functions that show by being called that the calling thread's callback has returned: see `cause.rs` of the core.
+//! Each of these functions records that the callback has returned, and calls the function with the same name in the
+//! process's own libraries.
 //!
 //! rclcpp, rclpy and rclrs call these functions of rcl and rmw.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The callbacks of rclcpp's subscriptions, and the publishers with intra-process communication, which
-//! [`tracepoints`](crate::tracepoints) reports.
+//! The callbacks of rclcpp's subscriptions, and the publishers with intra-process communication:
+//! [`tracepoints`](crate::tracepoints) reports both.
 //!
 //! With intra-process communication, a publisher passes its messages directly to the subscriptions in its context. If
 //! the topic also has subscriptions in other contexts, the middleware delivers a copy of each message to all
@@ -32,8 +32,8 @@ pub static CALLBACKS: Pointers<Endpoint> = Pointers::new();
 pub static BUFFERS: Table<Buffer> = Table::new();
 /// The measured publishers with intra-process communication, by the result of [`key`].
 pub static INTRA_PROCESS_PUBLISHERS: Pointers<Endpoint> = Pointers::new();
-/// Locked for writing while a subscription ends. Callbacks of intra-process messages, and changes of ring buffers, lock
-/// `ENDING` for reading, because callbacks and buffers may outlive the subscription.
+/// This lock is held for writing while a subscription ends. Callbacks of intra-process messages, and changes of ring
+/// buffers, lock `ENDING` for reading, because callbacks and buffers may outlive the subscription.
 pub static ENDING: RwLock<()> = RwLock::new(());
 
 /// The addresses of a subscription's callbacks; 0 for no callback. A subscription of rclcpp has one callback. With
@@ -50,7 +50,7 @@ pub struct Callbacks {
 }
 
 impl Callbacks {
-    /// Returns whether rclcpp reports the start of these callbacks.
+    /// Returns whether rclcpp reports when these callbacks start.
     #[inline]
     pub fn are_reported(&self) -> bool {
         self.addresses[0].load(Ordering::Relaxed) != 0
@@ -79,7 +79,8 @@ impl Callbacks {
 
     /// Records that a thread takes a message of a subscription whose callbacks rclcpp reports. Returns whether the
     /// message waits for its callback. If a thread takes two messages and no callback starts in between, the program
-    /// takes messages itself. Then messages are measured when they are taken, until a callback starts.
+    /// evidently takes messages itself, without callbacks. From then on, messages are measured when they are taken,
+    /// until a callback starts.
     #[inline]
     pub fn take(&self, thread: usize) -> bool {
         if self.taken_by.load(Ordering::Relaxed) == thread {
@@ -124,8 +125,8 @@ pub struct Buffer {
     /// The number of messages that were put into the buffer since its creation. Only one thread at a time changes this
     /// number, because rclcpp changes the buffer under a lock.
     enqueued: AtomicU64,
-    /// For the message in each place of the buffer: when its publication started, in nanoseconds on the monotonic
-    /// clock; 0 if unknown. The slice is empty if the buffer has more places than [`PLACES`](Self::PLACES).
+    /// For each place of the buffer: when the publication of the message in this place started, in nanoseconds on the
+    /// monotonic clock; 0 if unknown. The slice is empty if the buffer has more places than [`PLACES`](Self::PLACES).
     published: Box<[AtomicI64]>,
 }
 

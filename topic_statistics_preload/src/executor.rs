@@ -123,7 +123,8 @@ thread_local! {
 impl Drop for ThreadEnd {
     fn drop(&mut self) {
         let Some(number) = self.number.get().filter(|_| !has_ended()) else { return };
-        // A later destructor of this thread may still run a callback. Above the limit, no callback is measured.
+        // A destructor that runs later on this thread may still run a callback. With a number above the limit, it is
+        // not measured.
         thread::with(|thread| thread.number.set(Executor::THREADS + 1));
         let _panic = protect(|| executor().inspect(|executor| executor.names.end_thread(number)));
     }
@@ -142,7 +143,8 @@ pub fn name_callback(callback: usize, kind: CallbackKind, name: &str) {
     rename(callback, |named| (named.kind, named.name) = (kind, name.to_owned()));
 }
 
-/// Adds the symbol of a callback to the callback's name. A callback that has no name yet belongs to a service.
+/// Adds the symbol of a callback to the callback's name. A callback that has no name at this time is a callback of a
+/// service.
 pub fn add_symbol(callback: usize, symbol: &CStr) {
     /// The largest number of characters of a symbol that are kept, because templates can make a symbol very long.
     const LONGEST: usize = 200;

@@ -25,7 +25,8 @@ use crate::{
 pub struct Expected(ExpectationFile);
 
 impl Expected {
-    /// Reads the file. If the file cannot be used, logs the reason and returns `None`. Then no source is judged.
+    /// Reads the file. If the file cannot be used, logs the reason and returns `None`. In that case, no source is
+    /// judged.
     pub fn read(path: &Path, namespace: &Namespace) -> Option<Self> {
         let file = ExpectationFile::read(path, namespace);
         file.map(Self).map_err(|why| line(format_args!("no health: TOPIC_STATISTICS_EXPECT {why}"))).ok()

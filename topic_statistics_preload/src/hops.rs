@@ -27,7 +27,7 @@ use crate::{log::line, output::Output};
 
 /// The topics of subscriptions. The number of a topic is the topic's index plus 1.
 static TOPICS: Mutex<Vec<Box<str>>> = Mutex::new(Vec::new());
-/// The largest number of topics. Messages on further topics count as unmeasured.
+/// The largest number of topics. Messages on further topics are treated as not measured.
 const TOPICS_BOUND: usize = 4096;
 
 static PUBLISHERS: Mutex<Vec<Weak<PublisherHops>>> = Mutex::new(Vec::new());
@@ -53,7 +53,7 @@ pub struct PublisherHops {
     output: Arc<Output>,
     pub hops: Hops,
     sources: Mutex<Vec<SourceHandle>>,
-    /// Whether the warning was logged that messages of too many topics cause publications.
+    /// Whether this warning was logged: messages of too many topics cause publications.
     is_reported: AtomicBool,
 }
 

@@ -14,8 +14,8 @@ use topic_statistics_core::schedule::{
     scheduler::{Reports, Severity},
 };
 
-/// After this number of lines, one last line is written, so that the library does not flood the host's output. Lines
-/// about health, and all other lines, are counted separately.
+/// After this number of lines, the library writes one last line and then no more, so that it does not flood the host's
+/// output. Lines about health, and all other lines, are counted separately.
 const BOUND: u32 = 100;
 
 pub fn line(text: impl Display) {
@@ -30,7 +30,7 @@ fn write(lines: &AtomicU32, last: &str, text: impl Display) {
         return;
     }
     let last = if written == BOUND { format!(" ({last})") } else { String::new() };
-    // The host may have closed standard error.
+    // The host may have closed standard error: errors are ignored.
     let _closed = writeln!(std::io::stderr(), "topic_statistics: {text}{last}");
 }
 

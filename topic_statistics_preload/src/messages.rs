@@ -129,7 +129,8 @@ pub struct Started {
     publisher: &'static Publisher,
     /// The start, in nanoseconds on the monotonic clock.
     at: i64,
-    /// Whether the same message was passed on within the process before, and the publication was counted then.
+    /// Whether the same message was passed on within the process just before: this publication was already counted
+    /// then.
     is_counted: bool,
 }
 
@@ -218,8 +219,8 @@ fn start_of(thread: &Thread, owner: *mut Endpoint, started: &mut Option<thread::
         return Measured::Nothing;
     };
     let at = subscription.recorder.record_start(&taken.message, monotonic);
-    // If the system clock was stepped since the reception, this time is wrong. The core drops all such times of a
-    // window with a step.
+    // If the system clock was stepped since the reception of the message, the time `ready` is wrong. The core drops all
+    // these times in a window in which the clock was stepped.
     let ready = || at.saturating_sub(system_time().saturating_sub(taken.received));
     let ready = (taken.received != 0 && executor::is_enabled()).then(ready);
     *started = Some(thread::Started { at, ready });
@@ -258,7 +259,8 @@ pub fn end_callback(callback: usize) {
     thread::with(|thread| {
         let running = thread.running.replace(Running::NOTHING);
         let Running { callback: started, measured, is_executed } = running;
-        // If a callback has run another callback, for example by `spin_some`, the outer callback's end is not recorded.
+        // If a callback has run another callback, for example by `spin_some`, only the inner callback was recorded, and
+        // the outer callback's end is not.
         if has_ended() || started != callback || (matches!(measured, Measured::Nothing) && !is_executed) {
             return;
         }

@@ -20,7 +20,7 @@ pub struct Options {
     pub distributions: bool,
     /// The file of expectations; `None` if nothing is judged.
     pub expect: Option<PathBuf>,
-    /// The namespace that is put before those names in the file `expect` that have no slash at their start.
+    /// In the file `expect`, this namespace is put before names that have no slash at their start.
     pub expect_namespace: Namespace,
 }
 
@@ -131,8 +131,8 @@ impl Options {
         }
     }
 
-    /// Returns whether a topic or service is measured. `is_lifecycle`: the topic or service belongs to the interface of
-    /// lifecycle nodes.
+    /// Returns whether the options select a topic or service. `is_lifecycle`: the topic or service belongs to the
+    /// interface of lifecycle nodes.
     pub fn measures(&self, topic: &str, is_lifecycle: bool) -> bool {
         let (excluded, included): (Vec<_>, Vec<_>) =
             self.topics.iter().map(String::as_str).partition(|pattern| pattern.starts_with('!'));
@@ -258,7 +258,8 @@ mod tests {
         let misspelt = read(&[("TOPIC_STATISTICS_TOPIC", "/imu")]).unwrap_err();
         assert!(misspelt.starts_with("TOPIC_STATISTICS_TOPIC is unknown: "), "{misspelt}");
         assert!(misspelt.contains("TOPIC_STATISTICS_TOPICS, "), "{misspelt}");
-        // If a known and an unknown variable are wrong, the error names the known variable, in any order.
+        // If a known variable is wrong and there is also an unknown variable, the error names the known one, in any
+        // order of the two.
         let both = [("TOPIC_STATISTICS_TOPIC", "/imu"), ("TOPIC_STATISTICS_PERIOD", "x")];
         assert!(read(&both).unwrap_err().starts_with("TOPIC_STATISTICS_PERIOD is \"x\": "));
         let last = [("TOPIC_STATISTICS_PERIOD", "x"), ("TOPIC_STATISTICS_PERIOD", "0.5")];

@@ -46,8 +46,8 @@ unsafe impl Send for OutputTopic {}
 unsafe impl Sync for OutputTopic {}
 
 impl OutputTopic {
-    /// Finds the topic with a content. `windows` is the topic of windows. Errors if the type is not installed, or does
-    /// not have the expected size.
+    /// Finds the topic for windows, distributions or diagnostics (`content`). `windows` is the name of the topic for
+    /// windows. Errors if the type is not installed, or does not have the expected size.
     pub fn find(content: Content, windows: &str) -> Result<Self, String> {
         let (name, package, message_type, expected) = match content {
             Content::Windows => {
@@ -131,7 +131,7 @@ struct State {
     nodes: Vec<(NodeHandle, Arc<NodeState>)>,
     /// A publisher for each topic that is in use. All these publishers belong to the same node.
     publishers: Vec<Publisher>,
-    /// The context's sources that are judged. If no source is judged, nothing is published on /diagnostics.
+    /// The context's sources that are judged. If no source is judged, the library publishes nothing on /diagnostics.
     judged: Vec<Weak<Source>>,
 }
 
@@ -240,7 +240,7 @@ impl Output {
 }
 
 impl State {
-    /// Creates the publishers of the contents that `has` selects, on a node.
+    /// Creates publishers on a node: one for each content that `has` selects.
     fn create(&self, node: NodeHandle, has: impl Fn(Content) -> bool) -> Result<Vec<Publisher>, String> {
         let topics = self.topics.iter().filter(|topic| has(topic.content));
         topics.map(|topic| Publisher::create(node, topic)).collect()
@@ -269,7 +269,7 @@ impl Publisher {
         let qos = Qos {
             history: Qos::KEEP_LAST,
             depth: match topic.content {
-                // The windows of many subscriptions may end at the same time.
+                // The queue is deep: the windows of many subscriptions may end at the same time.
                 Content::Windows | Content::Distributions => 1000,
                 Content::Diagnostics => 10, // readers need only the last message
             },

@@ -76,7 +76,8 @@ struct Process {
 }
 
 pub struct Subscription {
-    /// The first field, so it is dropped first. Its drop ends the statistics while the other fields still exist.
+    /// The first field, so it is dropped first. When it is dropped, the statistics end, while the other fields still
+    /// exist.
     _source: SourceHandle,
     pub recorder: Arc<Recorder>,
     pub transport: &'static Transport,
@@ -202,8 +203,8 @@ impl Process {
         if unsafe { libc::atexit(at_exit) } != 0 {
             return Err("atexit is refused".to_owned());
         }
-        // These functions are looked up here, because the search takes the dynamic linker's lock, and the outputs are
-        // locked when the functions are called.
+        // These functions are looked up here, in advance. The search takes the dynamic linker's lock, which must not be
+        // taken while the outputs are locked, as they are when the functions are called.
         let _found = (real::rmw_create_publisher(), real::rmw_publish(), real::rmw_destroy_publisher());
         scheduler.start(|_| None).map_err(|error| format!("a thread cannot be started: {error}"))?;
         if options.has_hops {
@@ -278,8 +279,8 @@ pub struct Created {
 }
 
 /// Measures a new endpoint from now on, if the options select the endpoint and it is not null. `kind` is the method for
-/// its kind, such as [`Created::publisher`].
-/// Safety: The pointers must be the arguments and the result of a call of rmw.
+/// the endpoint's kind, such as [`Created::publisher`]. Safety: The pointers must be the arguments and the result of a
+/// call of rmw.
 pub unsafe fn measure(
     kind: fn(&Created),
     node: *const Node,
@@ -418,8 +419,8 @@ impl Created {
     }
 }
 
-/// Adds a source without a topic to a node. `name` is the name of the source. `new` returns the source's collector;
-/// `None` if the options do not select the source. Returns `None` if the source is not measured.
+/// Adds a source that belongs to a node, but not to a topic. `name` is the name of the source. `new` returns the
+/// source's collector; `None` if the options do not select the source. Returns `None` if the source is not measured.
 /// Safety: `node` must be a node of rmw, or null.
 pub unsafe fn add_untitled<C: WindowedCollector + 'static>(
     node: *const Node,

@@ -3,8 +3,8 @@
 //! Finds the process's own functions, which the functions of this library call.
 //!
 //! `RTLD_NEXT` finds these functions if the program is linked to rmw. Python opens its libraries with `RTLD_LOCAL`, so
-//! `RTLD_NEXT` finds nothing. Then this module searches the loaded libraries by name. A library in which a function was
-//! found is never unloaded, so the address of the function stays valid.
+//! `RTLD_NEXT` finds nothing. In that case, this module searches the loaded libraries by name. A library in which a
+//! function was found is never unloaded, so the address of the function stays valid.
 
 use std::{
     ffi::{c_char, c_void, CStr, CString},
@@ -16,7 +16,7 @@ use std::{
 use crate::{abi::*, fork};
 
 /// The libraries in which the functions are searched, in this order. A search in librcl also finds the functions of
-/// rmw, because librcl is linked to the library with these functions.
+/// rmw, because librcl is linked to the library that defines them.
 const LIBRARIES: [&CStr; 7] = [
     c"librcl.so",
     c"librmw_implementation.so",
@@ -114,7 +114,7 @@ macro_rules! any {
     };
 }
 
-/// Exports functions of C under their names. Each follows the rules of its C header.
+/// Exports functions of C under their names. Each function follows the rules of its C header.
 macro_rules! export {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block)+) => {$(
         #[no_mangle]

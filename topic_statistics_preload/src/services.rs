@@ -45,7 +45,8 @@ impl<K: PartialEq, V> Waiting<K, V> {
 }
 
 pub struct Service {
-    /// The first field, so it is dropped first. Its drop ends the statistics while the other fields still exist.
+    /// The first field, so it is dropped first. When it is dropped, the statistics end, while the other fields still
+    /// exist.
     _source: SourceHandle,
     recorder: RequestRecorder,
     transport: &'static Transport,
@@ -81,7 +82,8 @@ impl Service {
 }
 
 pub struct Client {
-    /// The first field, so it is dropped first. Its drop ends the statistics while the other fields still exist.
+    /// The first field, so it is dropped first. When it is dropped, the statistics end, while the other fields still
+    /// exist.
     _source: SourceHandle,
     recorder: CallRecorder,
     transport: &'static Transport,
@@ -91,9 +93,9 @@ pub struct Client {
 /// The calls of a client, by the sequence numbers of the calls' requests.
 struct Calls {
     waiting: Waiting<i64, WaitingCall>,
-    /// The number of requests that threads are sending now. Their sequence numbers are not known yet.
+    /// The number of requests that threads are sending now. The sequence numbers of these requests are not known yet.
     sending: u32,
-    /// Responses that another thread took before the sequence number of their call was known.
+    /// Responses that another thread took before the sequence number of the request was known here.
     early: Waiting<i64, Response>,
 }
 

@@ -29,7 +29,8 @@ pub struct MessageType {
 pub struct Stamp {
     /// The offset of the stamp in the struct, in bytes.
     offset: usize,
-    /// Whether the stamp is the first field. Otherwise, the stamp's place in a serialized message is unknown.
+    /// Whether the stamp is the first field. If it is another field, the place of the stamp in a serialized message is
+    /// unknown.
     is_first: bool,
 }
 
@@ -123,7 +124,8 @@ fn text(name: *const c_char) -> Option<&'static str> {
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })?.to_str().ok()
 }
 
-/// Returns the index of the field with this name, the field and its members, if the field is a message and no array.
+/// Finds the field with this name, if it is a message and no array. Returns the field's index, the field, and the
+/// members of its type.
 fn message_field(
     members: &'static Members,
     name: &str,
@@ -158,7 +160,8 @@ impl Stamp {
     /// Safety: `message` must point to a struct of the message type.
     #[inline]
     pub unsafe fn of_message(self, message: *const c_void) -> i64 {
-        // SAFETY: The caller guarantees that a Time lies at the offset. A loaned message may be misaligned.
+        // SAFETY: The caller guarantees that a Time lies at the offset. A loaned message may be misaligned: the read is
+        // unaligned.
         let time = unsafe { message.cast::<u8>().add(self.offset).cast::<Time>().read_unaligned() };
         header_stamp::nanoseconds(time.sec, time.nanosec)
     }

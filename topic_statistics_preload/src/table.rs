@@ -75,10 +75,10 @@ impl<T> Pointers<T> {
         }
     }
 
-    /// Returns the slots in the search order of a key.
+    /// Returns the slots in the order in which a search for the key visits them.
     #[inline]
     fn slots_of(&self, key: usize) -> impl Iterator<Item = (usize, &Slot<T>)> {
-        // Fibonacci hashing, because the low bits of all addresses are equal.
+        // Fibonacci hashing is used, because the low bits of all addresses are equal.
         let first = (key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS.trailing_zeros());
         (0..SLOTS).map(move |step| {
             let index = (first as usize + step) % SLOTS;
@@ -127,7 +127,7 @@ impl<T> Pointers<T> {
         NonNull::new(value)
     }
 
-    /// Frees the removed slots that precede a free slot, so that searches stay short.
+    /// Frees the removed slots directly before a free slot, so that searches for a key stay short.
     fn free_last(&self, mut index: usize) {
         let key = |index: usize| &self.slots[index % SLOTS].key;
         while key(index + 1).load(Ordering::Relaxed) == FREE && key(index).load(Ordering::Relaxed) == REMOVED

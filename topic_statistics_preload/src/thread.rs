@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The data that the library keeps for each thread, from one call of the host to the next. This works because rclcpp
-//! takes a message and calls the message's callback on the same thread. Also, the thread that publishes a message puts
-//! the message into the ring buffers of the process's subscriptions.
+//! The data that the library keeps for each thread, from one call of the host to the next. Data of one call can be used
+//! in a later call, because rclcpp takes a message and calls the message's callback on the same thread. Also, the
+//! thread that publishes a message puts the message into the ring buffers of the process's subscriptions.
 
 use std::{cell::Cell, ptr};
 
@@ -52,8 +52,8 @@ pub struct TakenMessage {
 /// The last publication within the process that a thread started.
 #[derive(Clone, Copy)]
 pub struct IntraProcessPublication {
-    /// The address of the measured publisher; 0 if the publisher is not measured, or once it also publishes the message
-    /// by the middleware.
+    /// The address of the measured publisher; 0 if the publisher is not measured, or after it has also published the
+    /// same message by the middleware.
     pub publisher: usize,
     /// The start of the publication, in nanoseconds on the monotonic clock; 0 if unknown.
     pub at: i64,
@@ -72,13 +72,13 @@ pub struct Running {
 #[derive(Clone, Copy)]
 pub enum Measured {
     Nothing,
-    /// A callback, for a received message, of the subscription with this address.
+    /// A callback of the subscription with this address. The callback was called for a received message.
     Message {
         subscription: usize,
         running: RunningCallback,
     },
-    /// A callback, for an intra-process message, of the subscription with this address. The subscription may be
-    /// destroyed while the callback runs.
+    /// A callback of the subscription with this address. The callback was called for an intra-process message. The
+    /// subscription may be destroyed while the callback runs.
     IntraProcess {
         subscription: usize,
         running: RunningCallback,

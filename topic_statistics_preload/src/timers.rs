@@ -39,7 +39,8 @@ static TIMERS: Table<Timer> = Table::new();
 static ADDED: Pointers<c_void> = Pointers::new();
 
 pub struct Timer {
-    /// The first field, so it is dropped first. Its drop ends the statistics while the other fields still exist.
+    /// The first field, so it is dropped first. When it is dropped, the statistics end, while the other fields still
+    /// exist.
     _source: SourceHandle,
     calls: Arc<Windowed<TimerCalls>>,
     callback: usize,
@@ -132,8 +133,8 @@ impl Timer {
     /// Records that the callback starts now on a thread. Returns the running callback, and the time of the start.
     pub fn start(&self, thread: usize) -> (RunningTimerCallback, Started) {
         let called = lock(&self.called).take();
-        // If another thread has called the timer, several calls may wait in a queue. Then it is unknown to which call
-        // this callback belongs.
+        // If another thread has called the timer, several calls may wait in a queue. In that case, it is unknown to
+        // which of these calls the callback belongs.
         let call = called.filter(|call| call.thread == thread);
         let started = monotonic();
         let scheduled = call.map(|call| ScheduledCall {

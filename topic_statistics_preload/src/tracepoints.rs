@@ -34,7 +34,8 @@ export! {
         thread::with(|thread| {
             thread.created.set(Created { subscription: rmw_subscription, node, callbacks: 0 });
             thread.ring.set((0, 0));
-            // A transient local publisher may now put old messages into the ring buffer. Their times are unknown (0).
+            // From now on, a transient local publisher may put old messages into the new subscription's ring buffer.
+            // The times of these messages are unknown (0).
             thread.intra_process.set(IntraProcessPublication { publisher: 0, at: 0 });
         });
         pass_on!(ros_trace_rcl_subscription_init(subscription, node, rmw_subscription, topic, depth));
@@ -122,7 +123,8 @@ fn add_buffer() {
         return;
     };
     let Some(measured) = measured_subscription(subscription) else { return };
-    // An old entry, of a subscription that was never destroyed, may have this address. rclcpp has freed its buffer.
+    // The table may have an old entry with this address, of a subscription that was never destroyed. rclcpp has freed
+    // the buffer of that subscription.
     BUFFERS.remove(buffer);
     if BUFFERS.insert(buffer, Box::new(Buffer::new(buffer, capacity, subscription.addr()))) {
         measured.callbacks.buffer.store(buffer, Ordering::Relaxed);
@@ -157,7 +159,8 @@ export! {
 #[inline]
 fn with_buffer(buffer: *const c_void, run: impl FnOnce(&Buffer)) {
     if let Some(_not_ending) = not_ending() {
-        // SAFETY: The entry of a buffer that exists is only removed by a thread that has locked ENDING for writing.
+        // SAFETY: The entry of an existing buffer is only removed by a thread that has locked ENDING for writing; here,
+        // ENDING is locked for reading.
         unsafe { BUFFERS.get(buffer.addr()) }.map(run);
     }
 }

@@ -24,7 +24,7 @@ impl Outcome {
     }
 }
 
-/// Returns a line for each result.
+/// Returns the table: a line for each result.
 pub fn table(results: &[(String, Outcome, Duration)]) -> String {
     let width = results.iter().map(|(name, ..)| name.len()).max().unwrap_or_default();
     let row = |(name, outcome, time): &(String, Outcome, Duration)| {

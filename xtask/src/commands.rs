@@ -33,7 +33,7 @@ pub fn succeed(command: &mut Command) -> Result<()> {
 }
 
 /// Returns a command that runs another command at a low priority; the caller adds that command as arguments. The
-/// priority is not the lowest one, because on a busy machine the command would then take hours.
+/// priority is not the lowest one: with that priority, the command would take hours on a busy machine.
 pub fn nice(environment: &Environment) -> Command {
     let mut command = environment.command("nice");
     command.args(["-n", "5"]);

@@ -27,8 +27,8 @@ pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> R
     if !build.status().context("cargo cannot be started")?.success() {
         bail!("The programs could not be built; cargo says above why");
     }
-    // A free domain, because the table must not show other nodes. `exec` releases the lock of the domain, but then the
-    // programs already use its ports, so nobody else takes it.
+    // A free domain, because the table must not show other nodes. `exec` releases the lock of the domain, but by then
+    // the programs use the domain's ports, so no other program takes the domain.
     let domain = domain().context(
         "Programs of this machine use all ROS domains from 1 to 101; `ss -ulpn` shows who has UDP ports from 7650 on",
     )?;

@@ -30,7 +30,7 @@ pub struct Environment {
 
 impl Environment {
     /// Creates an environment that does not change the caller's environment yet. Each ROS 2 has its own `target_dir`.
-    /// Otherwise cargo would build everything again when two ROS 2 installations are used alternately.
+    /// In one common directory, cargo would build everything again after each change of the ROS 2.
     pub fn new(description: String, target_dir: PathBuf) -> Environment {
         Environment { description, target_dir, variables: vec![], prepended: vec![], hidden: vec![] }
     }
@@ -93,7 +93,7 @@ impl Environment {
         Ok(())
     }
 
-    /// Returns the directory in which cargo builds: the caller's CARGO_TARGET_DIR, or else this environment's.
+    /// Returns the directory in which cargo builds: the caller's CARGO_TARGET_DIR or else the one of this environment.
     pub fn target_dir(&self) -> PathBuf {
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.target_dir.clone(), PathBuf::from)
     }
@@ -124,7 +124,8 @@ impl Environment {
         self.prepended.iter().filter(move |(path, _)| *path == name).map(|(_, directory)| directory.clone())
     }
 
-    /// Returns a search path without hidden and repeated directories: this environment's ones, then the caller's.
+    /// Returns a search path without hidden and repeated directories: first the directories of this environment, then
+    /// those of the caller.
     fn search_path(&self, name: &str) -> OsString {
         let mut directories: Vec<PathBuf> = self.ours(name).collect();
         for directory in callers(name) {

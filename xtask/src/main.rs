@@ -2,8 +2,8 @@
 
 //! The project's automation: `cargo xtask <verb>`.
 //!
-//! It builds on any machine, because it does not depend on ROS 2. Commands that need ROS 2 run in child processes. The
-//! [`Environment`] of these processes is the caller's sourced ROS 2, or a ROS 2 that [`setup`] makes from PyPI wheels.
+//! xtask builds on any machine, because it does not depend on ROS 2. Commands that need ROS 2 run in child processes.
+//! The [`Environment`] of these processes is the caller's sourced ROS 2, or one that [`setup`] makes from wheels.
 
 mod checks;
 mod commands;

@@ -60,8 +60,9 @@ pub fn run(environment: &Environment, project: &Path, no_skip: bool) -> Result<E
         if toolchain.matches('.').count() == 1 {
             toolchain += ".0";
         }
-        // Checks each package alone, with all its features. Otherwise another package's features could hide an error.
-        // Not `cargo +toolchain`: within `cargo run`, PATH may have a toolchain's cargo before rustup's.
+        // Checks each package alone, with all its features. In a common check, another package's features could hide an
+        // error. The command is not `cargo +toolchain`, because within `cargo run`, PATH may contain a toolchain's
+        // cargo before rustup's cargo.
         let mut command = environment.command("rustup");
         command.current_dir(&published).args(["run", &toolchain, "cargo", "check", "--locked", "--quiet"]);
         command.args(["--lib", "--bins", "--package", &package.name]);
@@ -116,7 +117,8 @@ fn unpack(archives: &Path, to: &Path, project: &Path, packages: &[Package]) -> R
     for Package { name, version, .. } in packages {
         let archive = archives.join(format!("{name}-{version}.crate"));
         let mut tar = Command::new("tar");
-        // All files in an archive have the same time. With the current time instead, cargo notices changes.
+        // All files in an archive have the same time stamp, whatever changed. With `--touch`, files get the current
+        // time, so cargo notices changes.
         tar.args(["--extract", "--gzip", "--touch", "--file"]).arg(&archive).arg("--directory").arg(to);
         succeed(&mut tar)?;
         manifest += &format!("{name} = {{ path = \"{name}-{version}\" }}\n");

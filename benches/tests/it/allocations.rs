@@ -27,7 +27,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// A function that triggers the counted callback, and the objects that must live while callbacks are counted.
 type Counted = (Box<dyn FnMut()>, Box<dyn Any>);
 
-/// Counts allocations per round of the wait set and per callback, as quartiles. `create` makes callback and trigger.
+/// Counts allocations per round of the wait set and per callback, as quartiles. `create` creates the callback, and the
+/// function that triggers it.
 fn count(taken: Taken, executor: Executor, create: impl FnOnce(&Node) -> Counted) -> [[u64; 3]; 2] {
     const CALLS: u64 = 300;
     let node = executor.create_node("counting").unwrap();
@@ -38,7 +39,7 @@ fn count(taken: Taken, executor: Executor, create: impl FnOnce(&Node) -> Counted
         while calls() == before {
             trigger();
             let triggered = Instant::now();
-            // A trigger before discovery is complete starts no callback.
+            // A trigger before discovery is complete starts no callback, so after a time, the test triggers again.
             while calls() == before && triggered.elapsed() < LOST {
                 std::thread::yield_now();
             }
@@ -122,7 +123,8 @@ fn a_message_needs_no_more_allocations_than_plain_rclrs() {
         let executor = context(domain(), &[]).create_executor(StatsExecutor::new());
         let measured = message(executor, setting, Some(options()));
         assert!(is_no_more(measured, plain), "measured executor: {measured:?}, plain {plain:?}");
-        // The only thread of this executor also waits for messages, and the middleware allocates meanwhile.
+        // The single thread of this executor not only calls callbacks, but also waits for messages, and the middleware
+        // allocates during the wait. So only the rounds are compared.
         let executor = context(domain(), &[]).create_executor(StatsExecutor::single_threaded());
         let [rounds, _] = message(executor, setting, Some(options()));
         assert!(is_no_more([rounds, [0; 3]], plain), "single-threaded: {rounds:?}, plain {plain:?}");

@@ -14,10 +14,10 @@ use std::{
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
     static BYTES: Cell<i64> = const { Cell::new(0) };
-    /// The thread's number of allocations when `rcl_wait` last returned; the kind of what the thread has taken since
-    /// then, as a [`Taken`]; and how often it has taken something since then.
+    /// The thread's number of allocations when `rcl_wait` last returned; what the thread has last taken since then, as
+    /// a [`Taken`]; and how often it has taken something since then.
     static ROUND: Cell<(u64, u64, u64)> = const { Cell::new((0, 0, 0)) };
-    /// The thread's number of allocations at the last callback.
+    /// The thread's number of allocations when a callback last called [`call`].
     static CALLED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
@@ -36,17 +36,17 @@ static ALLOCATOR: Counting = Counting;
 
 struct Counting;
 
-// SAFETY: The system's allocator does the work.
+// SAFETY: All calls go to the system's allocator, which fulfils the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.set(BYTES.get() + layout.size() as i64);
-        // SAFETY: The caller's contract is the same.
+        // SAFETY: The called function has the same contract, which the caller fulfils.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         BYTES.set(BYTES.get() - layout.size() as i64);
-        // SAFETY: The caller's contract is the same.
+        // SAFETY: The called function has the same contract, which the caller fulfils.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -65,7 +65,7 @@ macro_rules! count {
         #[no_mangle]
         unsafe extern "C" fn $name($($argument: $type),*) -> *mut c_void {
             ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-            // SAFETY: The caller's contract is the same.
+            // SAFETY: The called function has the same contract, which the caller fulfils.
             unsafe { $real($($argument),*) }
         }
     )*};
@@ -88,12 +88,13 @@ macro_rules! wrap {
         #[no_mangle]
         unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             let name = CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()).unwrap();
-            // SAFETY: The program's function of this name is found first, and the next function of this name is rcl's.
+            // SAFETY: The loader finds this program's function of this name first. The next function of this name is
+            // that of rcl.
             let real = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
             // SAFETY: rclrs links rcl, whose function has this type.
             let real: unsafe extern "C" fn($($type),*) -> c_int = unsafe { std::mem::transmute(real) };
             $before();
-            // SAFETY: The caller's contract is the same.
+            // SAFETY: The called function has the same contract, which the caller fulfils.
             let result = unsafe { real($($argument),*) };
             $after(result);
             result
@@ -111,7 +112,7 @@ wrap! {
     rcl_timer_call(timer: Any), || (), take(Taken::Timer);
 }
 
-/// What a thread has taken from the middleware, or called, in a round.
+/// What a thread has done in a round: taken a message, a request or a response, or called a timer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Taken {
     Message,
@@ -169,7 +170,7 @@ pub fn restart() {
 }
 
 /// Returns the allocations of the rounds with this kind of take, and the allocations from callback to callback. Both
-/// are quartiles and not averages, because a queue of rclrs grows every 31st time.
+/// are quartiles and not averages, because a queue of rclrs grows, and so allocates, only every 31st time.
 pub fn counted(taken: Taken) -> [[u64; 3]; 2] {
     [taken as u64, CALL].map(|kind| {
         let counts =

@@ -19,7 +19,7 @@ fn weigh<T>(create: impl Fn() -> T) -> (T, i64) {
 
 #[test]
 fn a_message_allocates_nothing_and_a_distribution_has_at_most_1500_bytes() {
-    // `cargo xtask bench --soak` sets a larger number.
+    // `cargo xtask bench --soak` sets `MESSAGES` to a larger number.
     let messages = std::env::var("MESSAGES").map_or(1_000_000, |messages| messages.parse().unwrap());
     let (message, mut info) = message();
     let measured = |metrics: &[Metric], distributions: bool| {
@@ -65,7 +65,8 @@ fn messages_for_valgrind() {
     assert_eq!(measured.end_window().unwrap().get(Metric::MessagePeriod).unwrap().sample_count, count - 1);
 }
 
-/// Returns the instructions of a process that records this number of messages; `None` if there is no valgrind.
+/// Returns the number of instructions of a process that records this number of messages; `None` if there is no
+/// valgrind.
 fn instructions(messages: u64) -> Option<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

@@ -24,7 +24,7 @@ use ros_env::{
 const LIDARS: [&str; 2] = ["front", "rear"];
 const CAMERAS: [&str; 2] = ["left", "right"];
 
-/// A remote call: sleeps for the time of the round trip.
+/// Simulates a remote call: sleeps for the time of the round trip.
 fn call(milliseconds: u64) -> Result<(), Box<dyn Error + Send + Sync>> {
     std::thread::sleep(Duration::from_millis(milliseconds));
     Ok(())

@@ -37,7 +37,8 @@ const TOPICS: [&str; 5] = ["joint_states", "imu", "gps", "lidar", "image"];
 #[test]
 fn programs_publish_statistics_and_exit_with_0() {
     let domain = domain();
-    // The middleware prints to standard output. The reader must keep this out of its own output.
+    // The middleware of this reader prints to standard output. The reader must keep the middleware's text out of its
+    // own output.
     let mut reader = Reader::command(domain, 1000);
     if let Some(library) = preload::library("noisy_rcl") {
         preload::preload(&mut reader, &library);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads the generated interface crates on AMENT_PREFIX_PATH and writes tables of their content.
 //!
-//! With these tables, the tests cover all crates of the prefix, as they are and not as the generator reports them.
+//! With these tables, the tests cover all crates of the prefix, as they are on disk and not as the generator reports
+//! them.
 
 use std::{collections::BTreeMap, env, error::Error, fmt::Write, fs, path::PathBuf};
 
@@ -31,7 +32,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the crates that ros-env includes, by package. The first prefix with a crate provides it.
+/// Returns the crates that ros-env includes, by package. If several prefixes have a crate of the same package, returns
+/// the crate of the first prefix.
 fn generated_crates() -> Result<BTreeMap<String, PathBuf>, Box<dyn Error>> {
     let mut crates = BTreeMap::new();
     let path = env::var_os("AMENT_PREFIX_PATH").unwrap_or_default();
@@ -93,7 +95,8 @@ impl Tables {
     fn sample(&mut self, ros_name: &str, path: &str, item: &ItemStruct) -> Result<(), Box<dyn Error>> {
         let (mut sample, mut json) = (String::new(), String::new());
         for name in item.fields.iter().filter_map(|field| field.ident.as_ref()).map(ToString::to_string) {
-            // C needs this field but ROS does not have it, so a middleware need not transport it.
+            // C needs this field in an otherwise empty structure. ROS does not have the field, so a middleware need not
+            // transport it.
             if name == "structure_needs_at_least_one_member" {
                 write!(sample, "{name}: default.{name},")?;
                 continue;

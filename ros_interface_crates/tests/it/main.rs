@@ -39,8 +39,8 @@ fn a_crate_is_rewritten_only_when_its_definition_changes() {
     assert_eq!((second.written.len(), second.kept), (0, vec!["shapes".to_owned()]));
     assert!(marker.is_file() && modified() == before);
 
-    // When a new crate is written, the file times of the other crates are updated, because ros-env watches only known
-    // crates.
+    // When a new crate is written, the file times of the other crates are updated, because ros-env watches only the
+    // crates that it already knows.
     ros.install("other", "Other", &[X], "", &[]);
     assert_eq!(out.generate(&[&ros]).written, ["other"]);
     assert!(modified() > before);
@@ -92,8 +92,8 @@ fn a_crate_of_another_generator_is_never_overwritten() {
     let before = ros.read("shapes", "src/msg/rmw.rs");
     let report = ros.generate(&[&ros]);
     assert!(matches!(&report.skipped[..], [(_, Problem::NotOurs { .. })]), "{report}");
-    // No crate is written to `out` if an earlier prefix has a crate of the package, because the earlier crate would be
-    // used. If `out` comes first, the right crate is written to `out`.
+    // If an earlier prefix has a crate of the package, no crate is written to `out`, because builds would use the
+    // earlier crate. If `out` is the first prefix, the right crate is written to `out`.
     let report = out.generate(&[&ros, &out]);
     assert!(matches!(&report.skipped[..], [(_, Problem::Shadowed { .. })]), "{report}");
     assert!(skipped(&report)[0].contains("Point lacks the field y: f64"), "{report}");
@@ -152,7 +152,7 @@ fn a_package_gets_a_crate_only_with_its_dependencies() {
     assert_eq!(crates, [false, false, true]);
     assert!(!out.share().join("ament_index/resource_index/rust_packages/paths").exists());
 
-    // The crates return when the packages are rebuilt.
+    // When the packages are rebuilt, their crates are written again.
     ros.install("paths", "Path", &[POINT], "", &[("shapes/msg/Point", &hash(&[X, Y]))]);
     assert_eq!(out.generate(&[&overlay, &ros]).written, ["maps", "paths"]);
 }

@@ -63,8 +63,8 @@ fn values(status: &DiagnosticStatus) -> BTreeMap<&str, &str> {
     status.values.iter().map(|value| (value.key.as_str(), value.value.as_str())).collect()
 }
 
-/// The keys of the diagnostic status, spelled as other programs expect. A comment names the file in which the other
-/// program writes or reads the keys.
+/// The keys of the diagnostic status, spelled as other programs expect. A comment names the file of another program
+/// that writes or reads the keys.
 const SPELLINGS: &[(&str, &str)] = &[
     // a key of this library: the source name as on /statistics
     ("measurement_source_name", "/r1/listener:/imu"),

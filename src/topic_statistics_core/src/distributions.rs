@@ -14,7 +14,8 @@ pub struct Distributions(Option<Box<List>>);
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct List {
-    /// The metrics in `list`. With this set, the place of a metric in `list` is found without a search.
+    /// The metrics in `list`. The position of a metric in this set is its position in `list`, so no search is
+    /// necessary.
     metrics: MetricSet,
     /// The distributions in the order of the metrics.
     list: Vec<(Metric, Distribution)>,
@@ -78,8 +79,8 @@ impl Distributions {
         self.iter().find(|(listed, _)| *listed == metric).map(|(_, distribution)| distribution)
     }
 
-    /// Returns the distributions of an ended window with these metrics and summaries. A metric without samples, or
-    /// whose samples were discarded, has no distribution.
+    /// Returns the distributions of an ended window. `metrics` has the metrics of this window with their summaries. A
+    /// metric whose summary has no samples, for example because they were discarded, has no distribution in the result.
     pub fn of_window(self, metrics: &[(Metric, Summary)]) -> Self {
         let mut list = self.0.map(|list| list.list).unwrap_or_default();
         list.retain(|(listed, distribution)| {

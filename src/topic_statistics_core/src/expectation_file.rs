@@ -39,8 +39,8 @@ struct Entry {
 }
 
 /// When a health level is raised and cleared, and which level silence leads to. A setting is `None` if neither the
-/// entry nor the file's defaults have it. Then the setting of an earlier entry for the same topic applies, or the
-/// library's default.
+/// entry nor the file's defaults have it. Then the setting of an earlier entry for the same topic applies; if there is
+/// none, the library's default applies.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settings {
     raise_after: Option<u32>,
@@ -151,16 +151,16 @@ impl ExpectationFile {
         self.expectations_of(|topics| topics.is_match(name))
     }
 
-    /// Returns the expectations of a source of the process that reads the file; `None` if no entry matches. An entry
-    /// for topics applies only to subscriptions, because a process judges the messages that it receives. An entry for
-    /// sources (`NODE:TOPIC`) applies to a source of any kind with this name.
+    /// Returns what the file expects of a source that belongs to the process that reads the file; `None` if no entry
+    /// matches. An entry for topics applies only to subscriptions, because a process judges a topic by the messages
+    /// that it receives. An entry for sources (`NODE:TOPIC`) applies to a source of any kind with this name.
     #[doc(hidden)] // for authors of nodes
     pub fn source_expectations(&self, names: Names<'_>, kind: SourceKind) -> Option<Expectations> {
         self.expectations_of(|topics| is_about(topics, names, kind))
     }
 
-    /// Returns the conditions of entries that name this source or its topic. Entries with a pattern are ignored. If a
-    /// node cannot judge one of these conditions, the node reports the condition.
+    /// Returns the conditions of entries that name this source or its topic. Entries with a pattern are ignored. If the
+    /// node cannot judge one of these conditions, the node logs a warning about it.
     #[doc(hidden)] // for authors of nodes
     pub fn named_conditions(&self, names: Names<'_>, kind: SourceKind) -> Vec<Condition> {
         let named = self.entries.iter().filter(|entry| entry.topics.name().is_some());
@@ -182,7 +182,7 @@ impl ExpectationFile {
     }
 }
 
-/// Returns whether an entry for `topics` applies to a source of the process that reads the file.
+/// Returns whether an entry for `topics` applies to a source that belongs to the process that reads the file.
 fn is_about(topics: &Pattern, names: Names<'_>, kind: SourceKind) -> bool {
     match topics.is_of_sources() {
         true => topics.is_match(names.source),

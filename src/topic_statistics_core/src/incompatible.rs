@@ -10,7 +10,7 @@ use crate::escape::Escaped;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IncompatiblePublisher {
-    /// The fully qualified name of the publisher's node, as the ROS graph has it. Wrap the name in [`Escaped`] to
+    /// The fully qualified name of the publisher's node, as the ROS graph reports it. Wrap the name in [`Escaped`] to
     /// display it.
     pub node: String,
     /// The resolved topic name.

@@ -21,8 +21,8 @@ pub fn read_text(path: &Path, max: u64) -> Result<String, String> {
 /// The maximum nesting depth of YAML. The depth is limited because the functions that read YAML are recursive.
 const MAX_DEPTH: usize = 32;
 
-/// Returns an error with the place and the reason if a text is not YAML, or is nested too deep. The nesting inside the
-/// node that an alias refers to counts, too.
+/// Returns an error with the place and the reason if a text is not YAML, or is nested too deep. If the text has an
+/// alias, the nesting inside the node that the alias refers to counts, too.
 pub fn check_depth(yaml: &str) -> Result<(), (Marker, String)> {
     let mut open: Vec<(usize, usize)> = vec![]; // the anchor and the nesting depth so far of each open node
     let mut heights: HashMap<usize, usize> = HashMap::new();

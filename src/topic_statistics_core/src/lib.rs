@@ -4,8 +4,8 @@
 //! sample to a finished window, and whether the window is as expected.
 //!
 //! Any program that has messages can use this crate: a client library, a reader of recordings, a simulator. The crate
-//! depends on no message type and no middleware. Values and small traits represent the times, what a middleware reports
-//! with a message, and the outputs: [`record::clock::Clock`], [`record::transport::Delivered`],
+//! depends on no message type and no middleware. The times, the facts that a middleware reports with a message, and the
+//! outputs are plain values and small traits: [`record::clock::Clock`], [`record::transport::Delivered`],
 //! [`record::source::Endpoint`], [`schedule::outbox::PublishWindows`], [`schedule::losses::PublishLosses`],
 //! [`schedule::scheduler::Reports`].
 //!

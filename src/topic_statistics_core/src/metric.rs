@@ -84,8 +84,8 @@ macro_rules! metrics {
                 }
             }
 
-            /// Returns when a message, a request or a call gives no sample: clauses without a period at their end. The
-            /// text is empty if each message, request or call gives a sample.
+            /// Returns the cases in which a message, a request or a call gives no sample, as clauses without a period
+            /// at their end. The text is empty if each message, request or call gives a sample.
             pub const fn when_nan(self) -> &'static str {
                 match self {
                     $(Self::$metric => concat!($($nan)?),)+
@@ -167,8 +167,8 @@ metrics! {
         nan: "no message since the statistics were enabled";
     /// The kernel's estimate of the offset of this host's clock; one sample per window. NaN if the kernel reports that
     /// the clock is not synchronized, or if the kernel does not know the offset: chrony and phc2sys adjust the clock
-    /// without reporting an offset to the kernel. The metric is published once for all subscriptions of a node that
-    /// have the same window and publisher, with the host name as `measurement_source_name`.
+    /// without reporting an offset to the kernel. For subscriptions of a node whose windows end at the same time and
+    /// have the same publisher, the metric is published only once, with the host name as `measurement_source_name`.
     ClockOffset: "clock_offset_ms", "ms", Single, of [Subscription],
         help: "the offset of the clock of a host, as its kernel estimates it",
         high: "the clock of this host is wrong, and so are delays between hosts: look at chrony or PTP",
@@ -231,7 +231,7 @@ metrics! {
         help: "the time from the start of an async service callback to the response",
         high: "what the callback awaits is slow, or it is not polled: look at the clients that it awaits and at the executor",
         nan: "the callback is not async";
-    /// The number of requests at the end of a window that were taken but not answered; one value per window.
+    /// The number of requests that were taken but not yet answered at the end of a window; one value per window.
     ActiveRequests: "active_requests", "requests", Single, of [Service],
         help: "the requests under way at the end of the window",
         high: "if it grows from window to window, clients call more often than the service responds: make it faster, or use an async callback";
@@ -287,8 +287,8 @@ metrics! {
         help: "the time from the schedule of a timer to its callback",
         high: "another callback of the executor or the worker took long, or the host has no CPU time left: use a worker of its own",
         nan: "the schedule is not known";
-    /// The number of periods of a timer without a call: rcl skips periods that pass before a late call. The metric has
-    /// one value per window.
+    /// The number of a timer's periods without a call of its callback: rcl skips periods that pass before a late call.
+    /// The metric has one value per window.
     SkippedPeriods: "skipped_periods", "periods", Count, of [Timer],
         help: "the periods of a timer without a callback",
         high: "the timer cannot keep its period: look at `callback_share` and `timer_lateness_ms`",
@@ -356,7 +356,7 @@ metrics! {
     DroppedGoals: "dropped_goals", "goals", Count, of [ActionClient],
         help: "the goals whose results a client did not wait for",
         high: "the server does not end in the time that the caller waits: look at the server, or wait longer";
-    /// The number of goals at the end of a window that were received or sent but have not ended; one value per window.
+    /// The number of goals that were received or sent and had not ended at the end of a window; one value per window.
     ActiveGoals: "active_goals", "goals", Single, of [ActionServer, ActionClient],
         help: "the goals under way at the end of the window",
         high: "if it grows from window to window, goals come faster than they end";

@@ -82,7 +82,8 @@ impl FromStr for Namespace {
 struct Glob(String);
 
 impl Glob {
-    /// Returns an error if a bracket is not closed or not opened, or if a `!` at the start inverts the pattern.
+    /// Returns an error if a bracket is not closed or not opened, or if the pattern starts with a `!`, which would
+    /// invert the pattern.
     fn new(glob: &str) -> Result<Self, String> {
         let wrong = |why: &str| Err(format!("the pattern is wrong: {why} in {glob:?}"));
         if glob.starts_with('!') {

@@ -22,7 +22,8 @@ pub(crate) use loom::{
 };
 
 thread_local! {
-    /// The time that has passed in a model. All threads of a model run on one real thread.
+    /// The time that has passed in a model. A thread-local variable suffices, because all threads of a model run on one
+    /// real thread.
     static PASSED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
@@ -41,12 +42,12 @@ pub(crate) fn pass(time: Duration) {
     PASSED.set(PASSED.get() + time);
 }
 
-/// Lets `time` pass in the model, while no other thread runs.
+/// Lets `time` pass in the model; no other thread runs meanwhile.
 pub(crate) fn sleep(time: Duration) {
     pass(time);
 }
 
-/// Runs `code` without catching a panic, because a model ends when it fails.
+/// Runs `code` without catching a panic: a panic means that the model has failed and ends.
 pub(crate) fn catch_unwind<R>(code: impl FnOnce() -> R) -> std::thread::Result<R> {
     Ok(code())
 }
@@ -56,7 +57,7 @@ pub(crate) fn catch_unwind<R>(code: impl FnOnce() -> R) -> std::thread::Result<R
 pub(crate) struct SpinMutex<T> {
     is_locked: AtomicBool,
     waiting: std::sync::Mutex<Vec<Thread>>,
-    /// The threads that have held the lock, one after the other.
+    /// The threads that have held the lock, in the order in which they held it.
     holders: std::sync::Mutex<Vec<ThreadId>>,
     /// The data. This std mutex is never contended, because `is_locked` keeps other threads out.
     data: std::sync::Mutex<T>,
@@ -97,7 +98,7 @@ impl<T> SpinMutex<T> {
             if let Some(guard) = self.try_lock() {
                 return guard;
             }
-            // loom runs no other thread between the exchange above and this line.
+            // loom runs no other thread between the exchange above and this line, so no unlock is missed in between.
             self.waiting.lock().expect("no panic").push(thread::current());
             thread::park();
         }
@@ -127,7 +128,7 @@ impl<T> Drop for SpinMutexGuard<'_, T> {
 }
 
 /// A bounded queue like crossbeam's. A push happens before the pop that returns the pushed value. A pop may miss the
-/// value of a push that does not happen before the pop. Only one thread pops at a time.
+/// value of a push that does not happen before the pop. At any time, at most one thread may pop.
 ///
 /// In crossbeam, a push waits for a pop that has taken a value but has not freed the value's place yet. Here, such a
 /// push panics, because the recording of a message must never wait.
@@ -141,7 +142,7 @@ pub(crate) struct ArrayQueue<T> {
 
 struct Values<T> {
     queued: VecDeque<T>,
-    /// The number of pushed values. A thread may not have seen all of these pushes yet.
+    /// The number of pushed values. Some threads may not see all of these pushes yet.
     pushed: usize,
 }
 
@@ -215,7 +216,7 @@ impl<T> OnceLock<T> {
     }
 }
 
-/// Channels of tokio. Other threads may run before each operation of the sender.
+/// Channels of tokio. loom may run other threads before each operation of the sender.
 pub(crate) mod watch {
     pub(crate) use tokio::sync::watch::Receiver;
 

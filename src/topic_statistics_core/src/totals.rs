@@ -37,15 +37,15 @@ pub struct Totals {
     /// measured, if the size of a message is unknown, or after messages were counted but not measured.
     pub bytes: Option<u64>,
     /// The start of the first message's callback, on the system clock, corrected by later steps of the system clock.
-    /// For this field, `last_message` and `active`, messages that were counted but not measured are ignored.
+    /// This field, `last_message` and `active` ignore messages that were counted but not measured.
     pub first_message: Option<Timestamp>,
     /// The start of the last message's callback, on the system clock, corrected by later steps of the system clock.
     pub last_message: Option<Timestamp>,
     /// The time from the first message to the last message on the monotonic clock, without the time in which the
     /// statistics were disabled.
     pub active: Duration,
-    /// The number of intervals between messages in the time `active`; `None` if messages before the first or after the
-    /// last measured message were counted but not measured.
+    /// The number of intervals between messages in the time `active`; `None` if there are messages that were counted
+    /// but not measured, before the first or after the last measured message.
     #[doc(hidden)] // see `rate`
     pub intervals: Option<u64>,
     /// The losses of the publishers that are followed (at most 256 publishers).
@@ -62,7 +62,7 @@ impl Totals {
         }
     }
 
-    /// Returns the messages lost and out of order since `before`, which are earlier totals of the same subscription;
+    /// Given earlier totals `before` of the same subscription, returns the messages lost and out of order since then;
     /// `None` if the losses are unknown. If the topic has more publishers than are followed, the result is known until
     /// a message of a further publisher arrives.
     pub(crate) fn losses_since(&self, before: &Self) -> Option<(u64, u64)> {
@@ -109,7 +109,8 @@ pub struct TopicTotals {
     pub topic_name: String,
     /// The `measurement_source_name` of the subscription on `/statistics`.
     pub source_name: String,
-    /// The messages received and lost. For ended subscriptions with the same names, this is the sum of their totals.
+    /// The messages received and lost. For ended subscriptions with the same topic name and source name, this is the
+    /// sum of their totals.
     pub totals: Totals,
     pub(crate) distributions: Distributions,
 }

@@ -61,12 +61,12 @@ pub struct WindowStatistics {
     /// delays) are NaN with a sample count of 0.
     pub clock_step: Option<ClockStep>,
     /// The number of messages, publications, requests, calls, goals or durations, or the value of the counter. For an
-    /// executor, the number of runs. Each callback, each task and each take is a run, even if there was no message to
-    /// take.
+    /// executor, the number of runs. Each callback, each task and each take of a message is a run, even if the take
+    /// found no message.
     pub count: u64,
     /// Whether the count is exact. The count is not exact if messages were only counted, and not measured, while this
-    /// window or the previous window ended, because some of these messages may belong to the other window. Then the
-    /// [rate](Self::rate) is NaN.
+    /// window or the previous window ended, because some of these messages may belong to the other window. If the count
+    /// is not exact, the [rate](Self::rate) is NaN.
     pub is_count_known: bool,
     /// The number of messages that were counted but not measured, because the thread that ends the windows was
     /// preempted while it held the lock. If the number is not 0, the metrics that have samples are NaN.

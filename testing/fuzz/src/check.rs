@@ -6,7 +6,7 @@ use topic_statistics_core::Summary;
 
 /// Returns whether a character controls a terminal or changes the order of text.
 ///
-/// The documentation of `Escaped` promises to escape these characters. Its code escapes further ranges.
+/// The documentation of `Escaped` promises to escape these characters. Its code also escapes some other characters.
 fn is_control(c: char) -> bool {
     let is_bidirectional = matches!(
         c,

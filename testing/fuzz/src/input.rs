@@ -79,7 +79,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Returns a text of up to 600 characters: some or all of them are in [`HOSTILE`]; or a short text, repeated.
+    /// Returns a text of up to 600 characters, some or all of which can be in [`HOSTILE`], or returns a short text that
+    /// is repeated.
     pub fn text(&mut self) -> String {
         let form = self.u8();
         let length = match form % 8 {

@@ -26,7 +26,7 @@ pub type Step = Box<dyn FnOnce(i64) + Send>;
 
 /// The events on other threads while a thread is delayed. All times count from the start of the delay.
 pub struct Delay {
-    /// The events before the delayed thread reads the clock for the window's stop.
+    /// The events that happen before the delayed thread reads the clock for the window's stop.
     pub before: Vec<(i64, Step)>,
     /// The time at which the delayed thread reads the clock for the window's stop.
     pub stop: i64,
@@ -34,8 +34,8 @@ pub struct Delay {
     pub after: Vec<(i64, Step)>,
     /// The time at which the delayed thread continues.
     pub end: i64,
-    /// The number of the reading of the monotonic clock during which the events of `after` happen. Reading 0 is the
-    /// reading for the window's stop.
+    /// The events of `after` happen during one reading of the monotonic clock; this is the number of that reading.
+    /// Reading 0 is the reading for the window's stop.
     pub at: u32,
 }
 
@@ -44,7 +44,7 @@ pub struct Delayable {
     collector: Arc<dyn WindowedCollector>,
     clocks: Arc<HostClocks>,
     delay: Mutex<Option<Delay>>,
-    /// When the last end of a window began, on the monotonic clock.
+    /// The monotonic time at which the library last began to end a window.
     entered: AtomicI64,
 }
 
@@ -63,7 +63,7 @@ impl Delayable {
         lock(&self.delay).is_some()
     }
 
-    /// Returns when the last end of a window began, on the monotonic clock.
+    /// Returns the monotonic time at which the library last began to end a window.
     pub fn entered(&self) -> i64 {
         self.entered.load(Ordering::Relaxed)
     }

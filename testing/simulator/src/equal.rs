@@ -9,7 +9,7 @@ pub fn is_same(ours: f64, expected: f64, size: f64) -> bool {
     (ours.is_nan() && expected.is_nan()) || (ours - expected).abs() <= 1e-9 * size.abs().max(1.0)
 }
 
-/// Returns the error of `error` unless `is_good` is true.
+/// Returns the error that `error` creates, unless `is_good` is true.
 pub fn ensure(is_good: bool, error: impl FnOnce() -> String) -> Result<(), String> {
     if is_good {
         Ok(())

@@ -91,7 +91,7 @@ impl Fault {
 pub struct Tally {
     pub worlds: u64,
     pub windows: u64,
-    /// Compared windows of sources with equal names.
+    /// Windows that were compared with the oracle, of sources that have equal names.
     pub named: u64,
     /// Compared windows of hops.
     pub hops: u64,

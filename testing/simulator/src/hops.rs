@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! A world of hops. A hop is the path from a message that a process takes to the publication in the message's callback.
-//! The threads of one process take and publish messages, and their other actions show when a callback has returned. The
-//! network loses messages, and the system clock is stepped.
+//! The threads of one process take messages and publish; whatever else a thread does shows whether a callback has
+//! returned. The network loses messages, and the system clock is stepped.
 //!
-//! The oracle generates the threads' programs, so it knows the callback of each publication and the cause that
-//! docs/any_node.md requires. The oracle keeps every publication of a window, and computes the window's figures from
-//! all of them.
+//! The oracle generates the threads' programs, so it knows the callback of each publication, and the cause that the
+//! library must report by docs/any_node.md. The oracle keeps every publication of a window, and computes the window's
+//! figures from all of them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -46,7 +46,8 @@ enum Step {
     StartCallback,
     /// Starts a callback of a timer or of an intra-process message.
     StartOther,
-    /// Waits, ends a callback, calls a timer, takes a request, or finds nothing to take.
+    /// Shows that a callback has ended: waits, ends a callback, calls a timer, takes a request, or finds nothing to
+    /// take.
     Boundary,
     Publish(Truth),
 }
@@ -87,7 +88,7 @@ struct Topic {
 }
 
 struct Thread {
-    /// Whether rclcpp runs on the thread. Such a thread may never wait, so only tracepoints show which callback
+    /// Whether rclcpp runs on the thread. Such a thread possibly never waits, so only tracepoints show which callback
     /// publishes.
     is_rclcpp: bool,
     activity: Activity,
@@ -100,7 +101,7 @@ struct Thread {
 
 struct Publisher {
     hops: PublisherHops,
-    /// The topics whose messages have caused a publication, in the order of their first publications.
+    /// The topics whose messages have caused a publication, in the order in which they caused their first one.
     seen: Vec<u32>,
     created: BTreeMap<u32, Created>,
 }
@@ -116,10 +117,10 @@ struct Created {
     found: i64,
 }
 
-/// A step of the system clock. A stamp from the ten seconds before the step may be from the clock before the step, and
-/// is not used for ten seconds after the step was found.
+/// A step of the system clock. A stamp from the ten seconds before the step may come from the clock as it was before
+/// the step. Such a stamp is not used for ten seconds after the step was found.
 struct FoundStep {
-    /// The time that the system clock would have had without the step when the step was found.
+    /// The time that the system clock would have shown when the step was found, if the clock had not been stepped.
     before: i64,
     until: i64,
 }
@@ -248,7 +249,8 @@ impl World {
         let random = &mut self.random;
         let mut steps = vec![Boundary];
         match random.u8(..5) {
-            // rclpy triggers a guard condition before and after a callback. A coroutine may continue in the same round.
+            // rclpy triggers a guard condition before and after a callback. In the same round, a coroutine may
+            // continue.
             0 => {
                 for _ in 0..random.u8(1..4) {
                     steps.extend([Take, Trigger]);

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     println!("{tally}");
     println!("{:.1} s", started.elapsed().as_secs_f64());
     let Some(Failure { world, error, can_shrink }) = failure else {
-        // No world injected these kinds of fault, so a change of the simulator prevents them.
+        // If no world injected a kind of fault, a change of the simulator probably prevents this fault.
         let missing: Vec<_> = tally.missing().map(|fault| fault.text()).collect();
         if arguments.windows >= EVERY_FAULT && !missing.is_empty() {
             eprintln!("FAILED: never injected: {}", missing.join("; "));

@@ -15,7 +15,7 @@ const MS: i64 = crate::clocks::MS;
 pub struct Row {
     pub name: &'static str,
     pub kind: SourceKind,
-    /// Whether the soak test has this source as well.
+    /// Whether the soak test also has this source.
     pub is_real: bool,
     pub is_simulated: bool,
     pub has_header: bool,
@@ -28,7 +28,8 @@ pub struct Row {
     pub history: u32,
     /// The duration of a callback, a publication or a stopwatch.
     pub takes: i64,
-    /// The conditions for WARN and for ERROR (in the next field) that the health oracle can parse.
+    /// The conditions for WARN, and in the next field the conditions for ERROR. Both can be parsed by the health
+    /// oracle.
     pub warn_unless: &'static str,
     pub error_unless: &'static str,
     /// Further conditions for WARN and for ERROR, used only in the simulation.
@@ -89,7 +90,7 @@ pub const ROBOT: &[Row] = &[
         tight: ["rate=10±10% age.std<20ms", ""],
         ..ROW
     },
-    // The bandwidth is 20.4 MB/s.
+    // The bandwidth of the camera is 20.4 MB/s.
     Row {
         name: "/camera",
         is_real: true,

@@ -29,7 +29,8 @@ pub const LISTENER: &str = "listener";
 /// The metrics that the listener measures: the default metrics, and losses.
 const METRICS: [Metric; 3] = [Metric::MessageAge, Metric::MessagePeriod, Metric::PublicationSeqGap];
 
-/// The messages that a subscription's callback has received. The numbers in the messages show which are missing.
+/// The messages that a subscription's callback has received. The numbers in the messages show which messages are
+/// missing.
 #[derive(Clone, Default)]
 struct Tally {
     received: u64,
@@ -49,7 +50,8 @@ impl Tally {
         *last = number.max(*last);
     }
 
-    /// Returns the messages received, lost, out of order, duplicated, and the publishers, by the numbers in messages.
+    /// Returns how many messages were received, lost, out of order and duplicated, and how many publishers there were,
+    /// as the numbers in the messages show.
     fn totals(&self) -> [u64; 5] {
         let sent: u64 = self.senders.values().map(|[first, last]| last - first + 1).sum();
         [self.received, sent - self.received, self.late, 0, self.senders.len() as u64]

@@ -223,7 +223,7 @@ impl Soak {
         })
     }
 
-    /// Replaces a talker, which is ended by SIGKILL or by closing its input. All processes must pause.
+    /// Replaces a talker; the old talker is ended by SIGKILL or by closing its input. All processes must pause.
     fn replace_a_talker(&mut self, number: usize) -> Result<()> {
         let place = number % TOPICS.len();
         let new = self.talker(TOPICS[place])?;

@@ -20,12 +20,14 @@ use crate::{
     talker::{PROCESSES, RATE, TOPICS},
 };
 
-/// Fast DDS sends a heartbeat every 3 s. A reader that is stopped at each one could never request missed messages.
+/// Fast DDS sends a heartbeat every 3 s. If a reader were stopped at each heartbeat, it could never request missed
+/// messages.
 const SHORTEST_CYCLE: Duration = Duration::from_secs(4);
-/// The depth of the history of `/statistics`. Fast DDS never frees the memory of messages that waited in it.
+/// The depth of the history of `/statistics`. Fast DDS never frees the memory of messages that waited in this history.
 const HISTORY: u64 = 2000;
-/// The largest rise of the heap, less the control's heap, in a third of the run, in kB. The tables of publishers grow
-/// by 282 kB when each topic gets its 65th publisher. A leak of 256 bytes per window is 13 kB per second.
+/// The largest rise that is allowed in a third of the run, in kB: the rise of the listener's heap minus the rise of the
+/// control's heap. The tables of publishers grow by 282 kB when each topic gets its 65th publisher. A leak of 256 bytes
+/// per window would be 13 kB per second, so it would exceed this limit.
 const HIGHEST_RISE: f64 = 700.0;
 
 struct Soak {
@@ -35,7 +37,7 @@ struct Soak {
     control: Program,
     /// The first reader is never stopped. The second reader is stopped for some time in each cycle.
     readers: [Program; 2],
-    /// The talkers with their incarnations. The index is the number of the process.
+    /// The talkers with their incarnations. The index of a talker is the number of its process.
     talkers: Vec<(u64, Program)>,
     next_incarnation: u64,
     /// For each incarnation of an ended talker, the topics and the numbers of messages that it published.
@@ -166,7 +168,7 @@ impl Soak {
         Ok(())
     }
 
-    /// Starts a talker in place of another one, which is ended alternately by SIGKILL and on request.
+    /// Starts a talker in place of another talker, and ends the other talker, alternately by SIGKILL and on request.
     fn replace_a_talker(&mut self, number: usize) -> Result<()> {
         let process = number % PROCESSES;
         let new = self.talker(process)?;

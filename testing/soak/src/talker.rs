@@ -68,7 +68,7 @@ pub fn run(process: usize, incarnation: u64) -> Result<()> {
             *published += 1;
         }
     }
-    // In this time, a reader can request missed messages twice, because Fast DDS sends a heartbeat every 3 s.
+    // Fast DDS sends a heartbeat every 3 s, so in this time a reader can request missed messages twice.
     std::thread::sleep(Duration::from_secs(7));
     let counts: Vec<(usize, u64)> = publishers.iter().map(|(index, _, count)| (*index, *count)).collect();
     println!("{}", serde_json::to_string(&counts)?);

@@ -43,7 +43,8 @@ pub fn program(name: &str) -> PathBuf {
     built(profile.join(name), profile, &["--workspace", "--bin", name])
 }
 
-/// Returns the path of a file of this build profile. If it is missing, `cargo build` makes it with these arguments.
+/// Returns the path of a file of this build profile. If the file is missing, `cargo build` with these arguments makes
+/// it.
 fn built(file: PathBuf, profile: &Path, arguments: &[&str]) -> PathBuf {
     if !file.is_file() {
         let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -28,16 +28,16 @@ pub fn rmw() -> &'static str {
     identifier.to_str().unwrap()
 }
 
-/// Returns whether messages have no publication sequence numbers, so that losses are unknown. Logs that `what` is
-/// skipped.
+/// Returns whether messages have no publication sequence numbers, so that losses are unknown. If so, logs that `what`
+/// is skipped.
 pub fn lacks_sequence_numbers(what: &str) -> bool {
     // SAFETY: The function accepts any number. It returns whether the rmw implementation has that feature.
     let has_them = unsafe { rmw_feature_supported(PUBLICATION_SEQUENCE_NUMBER) };
     skip_unless(has_them, what, "provides no sequence numbers")
 }
 
-/// Returns whether the received timestamp is not the time of reception, so that the delays before and after it are
-/// unknown. Logs that `what` is skipped.
+/// Returns whether the received timestamp is not the time of reception, so that the delays before and after the
+/// reception are unknown. If so, logs that `what` is skipped.
 pub fn lacks_reception_timestamps(what: &str) -> bool {
     skip_unless(
         is_in_use(|middleware| middleware.transport.received == ReceivedTimestamp::Reception),
@@ -62,7 +62,7 @@ fn is_in_use(is: impl Fn(&Middleware) -> bool) -> bool {
     middleware_in_use().is_ok_and(is)
 }
 
-/// Returns whether messages cannot be loaned. Logs that `what` is skipped.
+/// Returns whether messages cannot be loaned. If so, logs that `what` is skipped.
 ///
 /// With a middleware without loans, a callback that takes a loaned message makes `spin` fail, and rclrs 0.8 crashes.
 pub fn lacks_loans(node: &Node, what: &str) -> bool {

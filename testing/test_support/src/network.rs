@@ -6,8 +6,9 @@
 //! in each namespace, and a thread that copies frames between the two devices. This thread can delay, lose, repeat and
 //! reorder frames.
 //!
-//! No cleanup is needed, not even after a test process was killed. The kernel removes a namespace and its device when
-//! the last process in it ends. The kernel kills the processes of a host when the thread that started them ends.
+//! No cleanup is needed, not even after a test process was killed. When the last process in a namespace ends, the
+//! kernel removes the namespace and its device. The kernel kills the processes of a host when the thread that started
+//! them ends.
 
 use std::{
     cmp::Reverse,
@@ -267,7 +268,7 @@ struct Copier {
 }
 
 impl Copier {
-    /// The longest time after which the thread notices that the link was dropped.
+    /// The longest time until the thread notices that the link was dropped.
     const ROUND: Duration = Duration::from_millis(20);
     /// The size of the buffer, which is more than a frame with the usual MTU of 1500 bytes.
     const FRAME: usize = 2048;
@@ -351,7 +352,7 @@ fn messages(frame: &[u8]) -> u64 {
     const UDP: u8 = 17;
     const DATA: u8 = 0x15;
     // rmw_fastrtps creates the writer of the graph first in each participant, so this is the writer's id. The writer
-    // repeats its last message for each reader that is discovered late.
+    // repeats its last message for each reader that is discovered late, so its messages must not be counted.
     const GRAPH: [u8; 4] = [0, 0, 1, 3];
     let count = || {
         let ip = frame.get(14..).filter(|_| frame[12..14] == IPV4)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests that this machine or this middleware cannot run.
+//! Skips the tests that this machine or this middleware cannot run.
 
 use std::io::Write;
 

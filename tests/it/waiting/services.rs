@@ -149,7 +149,8 @@ fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
     let [from_slow, from_hold] =
         [to_slow.statistics().watch(), to_hold.statistics().watch()].map(Windows::collect);
 
-    // Disabled statistics must pass a request on. A measured request waits while the executor's thread sleeps.
+    // Sources with disabled statistics must pass a request on. The measured request (8) waits while the executor's
+    // thread sleeps.
     let (calling, serving) = (Arc::clone(&to_slow), Arc::clone(&slow));
     let [mut unpolled]: [Promise<Response>; 1] = run(&mut executor, async move {
         calling.notify_on_service_ready().await.unwrap();
@@ -192,7 +193,7 @@ fn waiting_dropped_panicking_and_unmeasured_calls_are_right() {
     let totals = panics_windows.totals([Metric::Requests, Metric::CallbackDuration]);
     assert_eq!((totals, panics_windows.last(Metric::ActiveRequests)), ([1, 0], 0.0));
     drop(to_panics);
-    // rclrs 0.8 sometimes misses that a promise was dropped. Creating this client wakes the wait set.
+    // rclrs 0.8 sometimes does not notice that a promise was dropped. Creating this client wakes the wait set.
     assert_eq!(client("panics", new()).statistics().source_name(), "/caller:/panics", "its name is free");
     wait_for("the end of the promise", || unanswered.try_recv().is_err());
 

@@ -104,7 +104,8 @@ fn a_jump_of_simulated_time_is_not_lateness() {
     }
     let periods = windows.all(Metric::TimerPeriod);
     assert!(!periods.is_empty() && windows.total(Metric::CallbackShare) == 0, "no share of simulated time");
-    // /clock advances in steps of 40 ms. A jump of 500 s that counted as lateness would exceed these limits.
+    // /clock advances in steps of 40 ms. If the jump of 500 s counted as lateness, the figures would exceed these
+    // limits.
     let (latest, skipped) = (windows.most(Metric::TimerLateness), windows.most(Metric::SkippedPeriods));
     assert!((0.0..50_000.0).contains(&latest) && skipped < 500.0, "{latest} ms, {skipped} periods");
 }

@@ -8,12 +8,13 @@ pub(super) struct RankTest {
     /// The probability of a difference at least as large as the observed difference, if both sides have the same
     /// distribution.
     pub(super) p_value: f64,
-    /// The share of the pairs (a value of each side) in which the value of the second side is larger. A pair of equal
-    /// values counts as half a pair.
+    /// For all pairs of a value of the first side and a value of the second side: the share in which the second value
+    /// is larger. A pair of equal values counts as half a pair.
     pub(super) superiority: f64,
 }
 
-/// Returns the ranks of values. The smallest value has rank 1. Equal values all have the mean of their ranks.
+/// Returns the ranks of values. The smallest value has rank 1. If values are equal, each of them gets the mean of their
+/// ranks.
 pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|one, other| values[*one].total_cmp(&values[*other]));

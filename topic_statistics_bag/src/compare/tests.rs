@@ -113,7 +113,7 @@ fn too_few_blocks_say_nothing() {
     assert!(comparison.verdict == Verdict::TooFew && comparison.baseline.is_nan());
 }
 
-/// Among many unchanged quantities, some have small p-values by chance. Fails if two of them count as changed.
+/// Among many unchanged quantities, some have small p-values by chance. The test fails if two of them count as changed.
 #[test]
 fn p_values_are_adjusted_for_their_number() {
     let mut chance = fastrand::Rng::with_seed(4);

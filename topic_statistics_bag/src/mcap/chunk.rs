@@ -58,7 +58,8 @@ impl ChunkHead {
     }
 }
 
-/// Information about a chunk: the messages that are not read, because their topics are not selected, and definitions.
+/// Information about a chunk: the number and the times of messages that are not read because their topics are not
+/// selected, and the definitions in the chunk.
 #[derive(Default)]
 struct Others {
     /// The number of messages that are not read.
@@ -70,7 +71,8 @@ struct Others {
 }
 
 impl<R: Read + Seek> Reader<'_, '_, R> {
-    /// The largest content of a compressed chunk that is read, in bytes. Recorders write chunks of a few megabytes.
+    /// The largest content of a compressed chunk that is read, in bytes. Recorders write chunks of only a few
+    /// megabytes.
     const MAX_CONTENT: u64 = 1 << 30;
 
     /// Reads a chunk that starts at `at` and ends at `end`. `end` may be after the end of the file.
@@ -101,14 +103,14 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         ControlFlow::Continue(())
     }
 
-    /// If the chunk can be skipped, because it has no message to read, returns its first and its last log time.
+    /// If the chunk has no message to read, and so can be skipped, returns its first and its last log time.
     fn skipped(&self, at: u64, chunk: &ChunkHead) -> Option<(i64, i64)> {
         let (start, end) = (i64::try_from(chunk.start).ok()?, i64::try_from(chunk.end).ok()?);
         let is_wanted = self.summary.wants_chunk(at) && self.state.feed.wants_times(start, end);
         (!is_wanted).then_some((start, end))
     }
 
-    /// Reads the content of a chunk. The messages are accepted only if the whole content is valid. If the file ends
+    /// Reads the content of a chunk. Its messages are accepted only if the whole content is valid. If the file ends
     /// within the chunk, the messages before the end of the file are accepted.
     fn content(&mut self, chunk: &ChunkHead, end: u64, is_cut: bool) -> Result<ControlFlow<()>, ChunkFault> {
         let Self { input, state, summary } = self;

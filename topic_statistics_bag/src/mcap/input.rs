@@ -90,8 +90,8 @@ impl<R: Read + Seek> Bytes for Input<R> {
     }
 }
 
-/// The content of a chunk, with its checksum. The content ends at the length that the header of the chunk says, even if
-/// the decoder returns more bytes.
+/// The content of a chunk, with its checksum. The content ends after the length that the header of the chunk says, even
+/// if the decoder returns more bytes.
 pub(super) struct Summed<R> {
     pub(super) inner: R,
     /// The number of remaining bytes, according to the header of the chunk.

@@ -84,7 +84,7 @@ pub(crate) fn read<R: Read + Seek>(file: R, feed: &mut Feed<'_>) -> io::Result<C
 }
 
 /// Returns the first and the last log time of a file. `None` if the file has no message. If the file has no summary,
-/// the first time is returned as the last time.
+/// the first time is also returned as the last time.
 pub(crate) fn times<R: Read + Seek>(file: R) -> io::Result<Option<(i64, i64)>> {
     /// The largest number of records that are read to find the first message or chunk.
     const RECORDS: usize = 1 << 17;
@@ -313,7 +313,8 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
                 }
             }
             let (kind, length) = head(&self.input.until(u64::MAX).array()?);
-            // A length that is larger than any file is damaged. It does not show how many bytes are missing.
+            // A length that is larger than any file comes from damage. Such a length does not show how many bytes are
+            // missing.
             let is_record = kind != 0 && length <= i64::MAX as u64;
             if matches!(kind, op::DATA_END | op::FOOTER) {
                 if !self.summary.is_complete {

@@ -105,7 +105,7 @@ impl Changes {
         Ok(Self(changes))
     }
 
-    /// Returns whether a quantity became worse, or is no longer measured.
+    /// Returns whether at least one quantity became worse, or is no longer measured.
     pub fn is_worse(&self) -> bool {
         self.0.iter().any(|change| change.verdict == Verdict::Worse || is_missing(change))
     }

@@ -105,7 +105,7 @@ impl BagRows {
         self.rows.iter_mut().filter_map(add).collect()
     }
 
-    /// Adds rows for the topics of the bag without a measured message.
+    /// Adds rows for those topics of the bag that have no measured message.
     pub fn finish(&mut self, topics: &[Topic]) {
         for topic in topics.iter().filter(|topic| topic.windows() == 0) {
             let BagRow { row, .. } = self.row_of(topic);

@@ -36,8 +36,7 @@ pub struct Session {
     pub report: Option<Report<BufWriter<Stdout>>>,
     pub expected: Option<Expected>,
     bar: Bar,
-    /// The time at which the latest windows ended, and the names of the topics with a full window that ended at this
-    /// time.
+    /// The time at which the latest windows ended, and the names of the topics that have a full window with this end.
     batch: (Timestamp, Vec<String>),
     error: Option<io::Error>,
 }
@@ -80,7 +79,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the last time of the bag that was read, as a time of the monotonic clock.
+    /// Returns the time at which the latest windows of the bag ended, as a time of the monotonic clock.
     pub fn now(&self) -> Instant {
         self.rows.times().map_or(self.recording.started, |times| times.instant(self.batch.0))
     }

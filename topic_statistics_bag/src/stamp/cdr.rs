@@ -16,7 +16,7 @@ impl Layout {
     const BUDGET: u32 = 1 << 16;
 
     /// Reads the header stamp in the fields of a message, in nanoseconds of Unix time. Returns `None` if the
-    /// encapsulation is unknown, or if the message does not match its type. Does not read the bytes after the stamp.
+    /// encapsulation is unknown, or if the message does not match its type. The bytes after the stamp are not read.
     pub(crate) fn read(&self, encapsulation: [u8; 4], fields: &mut impl Bytes) -> Option<i64> {
         let order = ByteOrder::new(encapsulation)?;
         let mut cursor = Cursor { fields, position: 0, order };

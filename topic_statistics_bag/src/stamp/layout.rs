@@ -101,7 +101,7 @@ pub(super) fn find(definitions: &Definitions, name: &str) -> HeaderStamp {
             _ => None,
         }
     });
-    // The stamp is the first field of the header.
+    // The stamp is the first field of the header, so only the fields before the header are skipped.
     let before = match (path, fields) {
         (Some([header, _]), Some(fields)) => &fields[..position(header).unwrap_or_default()],
         (Some(_), _) => &[],

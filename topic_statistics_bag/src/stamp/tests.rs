@@ -171,7 +171,8 @@ fn a_message_that_claims_much_ends_soon() {
     assert_eq!(read(&layout, &claims), None);
 }
 
-/// Fails if the parser calls itself for each of a million sequences, because the thread of a test has only 2 MiB stack.
+/// The test fails if the parser calls itself for each of a million sequences, because the thread of a test has only 2
+/// MiB stack.
 #[test]
 fn nested_sequences_are_refused() {
     let definition = format!("module p {{ struct T {{ {}", "sequence<".repeat(1 << 20));

@@ -82,7 +82,7 @@ fn a_number_that_is_not_the_publishers_tells_nothing() {
     }
 }
 
-/// Fails if the messages of a damaged chunk count as lost, or if the time without them counts as a silence.
+/// The test fails if the messages of a damaged chunk count as lost, or if the time without them counts as a silence.
 #[test]
 fn what_cannot_be_read_is_neither_lost_nor_silent() {
     let channels = [proved("/imu", ONE, "/driver"), proved("/slow", TWO, "/rear")];
@@ -133,7 +133,8 @@ fn assert_known_but_for_a_gap(whole: &ReadBag, bag: &ReadBag) {
     }
     let counted: u64 = after.iter().map(|window| window.count).sum();
     assert_eq!(counted, bag.topic("/imu").totals().received);
-    // After the gap, the time since the slow topic's last message is unknown: the last message may be unreadable.
+    // After the gap, the time since the last message of the slow topic is unknown, because this last message may be in
+    // the unreadable part.
     let slow = bag.windows.of("/slow");
     let behind = slow.iter().skip_while(|window| window.is_count_known).find(|window| window.is_count_known);
     assert!(behind.is_none_or(|window| {

@@ -44,8 +44,9 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-/// `ros2 bag reindex` lists the files in metadata.yaml in the order of their names. Then the times decide the order. If
-/// the clock of a recorder went back, the files keep the order of the metadata.yaml.
+/// `ros2 bag reindex` lists the files in metadata.yaml in the order of their names. In this case, the times of the
+/// messages decide the order of the files. If the clock of a recorder went back, the files keep the order of the
+/// metadata.yaml.
 #[test]
 fn the_order_of_a_metadata_yaml_counts_where_times_do_not_tell() {
     let (channels, messages) = two_topics(4);
@@ -167,7 +168,7 @@ fn delays_and_ages_across_two_clocks_are_unknown() {
     }
     assert_eq!(bag.topic("/imu").summary(Metric::MessageAge).average, 5.0);
     assert_eq!(bag.notes(), [NoteKind::OtherClock { messages: 500 }]);
-    // With the clock of the publish times, the periods show whether the messages were sent regularly.
+    // If the publish time is the clock of the windows, the periods show whether the messages were sent regularly.
     let published = read_with(&file, &ReadOptions::new().clock(BagClock::Publish));
     let topic = published.topic("/imu");
     assert_eq!((topic.summary(Metric::MessagePeriod).average, topic.without_time()), (13.0, 0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Installs other libraries that read and write bags from PyPI. The tests of topic_monitor also use this file.
+//! Installs, from PyPI, other libraries that read and write bags. The tests of topic_monitor also use this file.
 
 use std::{
     fs,

@@ -17,8 +17,8 @@ use crate::support::*;
 /// A topic and its messages.
 type Part = (Channel, Vec<Message>);
 
-/// Returns messages of a topic at a rate (Hz), from `from` to `to` (seconds after the start). A message is published 2
-/// ms after its stamp, and logged `age` ms after its stamp. The sequence numbers begin with 1.
+/// Returns messages of a topic at a rate (Hz); the messages begin at `from` and end at `to` (seconds after the start).
+/// A message is published 2 ms after its stamp, and logged `age` ms after its stamp. The sequence numbers begin with 1.
 fn regular(topic: &str, rate: i64, from: i64, to: i64, age: i64) -> Part {
     let first = from * S + S / rate / 2;
     let message = |number: i64| {
@@ -258,8 +258,8 @@ fn slow_from_8_to_12_s() -> [Part; 3] {
 
 #[test]
 fn messages_that_are_not_measured_fail_what_is_judged() {
-    // The last message of the file belongs to the first window. This message is too late for this window, because the
-    // buffer for sorting holds fewer messages than the file.
+    // The last message of the file belongs to the first window. When it is read, this window has already ended, because
+    // the buffer for sorting holds fewer messages than the file.
     let mut messages = regular("/imu", 2000, 0, 35, 5);
     messages.1.push(messages.1[0]);
     let late = write_as_it_is("late.mcap", &[regular("/odom", 10, 0, 35, 5), messages], |_| ());

@@ -50,7 +50,7 @@ fn a_bag_has_the_windows_of_a_subscription() {
     let text = bag.windows.of("/text")[1];
     assert!(text.get(Metric::MessageAge).unwrap().sample_count == 0 && !text.unstamped, "no header");
     let wholes: Vec<_> = bag.windows.0.iter().map(|(topic, _, is_whole)| (&**topic, *is_whole)).collect();
-    // The first window of /text is shorter, because it starts with the first message of /text.
+    // The first window of /text is shorter than the other windows, because it starts with the first message of /text.
     let [imu, text] = ["/imu", "/text"].map(|topic| move |is_whole| (topic, is_whole));
     assert_eq!(wholes, [imu(true), text(false), imu(true), text(true), imu(false), text(false)]);
     let topic = bag.topic("/imu");

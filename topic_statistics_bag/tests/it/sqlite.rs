@@ -55,7 +55,7 @@ fn a_database_has_the_same_windows_as_mcap_without_what_it_does_not_keep() {
     let totals = bag.topic("/imu").totals();
     assert_eq!((totals.lost, totals.publishers, bag.notes()), (None, None, vec![]));
     assert_eq!(bag.topic("/text").stamps(), Stamps::Unknown, "no definition");
-    // The messages of a part of the bag are found with the index of times.
+    // If only a part of the bag is read, its messages are found with the index of times.
     let second = |seconds| BagTime::After(std::time::Duration::from_secs(seconds));
     let read = |options: ReadOptions| read_path(&database.path, &options);
     let part = read(ReadOptions::new().from(second(2)).to(second(4)));
@@ -137,7 +137,7 @@ fn names(file: &TestFile) -> Vec<std::ffi::OsString> {
 
 #[test]
 fn a_recorder_goes_on_while_its_bag_is_read() {
-    // The pragmas that rosbag2 uses by default, and with the preset `resilient`.
+    // The pragmas that rosbag2 uses: first by default, then with the preset `resilient`.
     for pragmas in ["journal_mode = MEMORY; PRAGMA synchronous = OFF", "journal_mode = WAL"] {
         let database = database(&messages(), &[OWN]);
         let recorder = Connection::open(&database.path).unwrap();

@@ -135,7 +135,8 @@ pub fn sqlite(path: &Path, channels: &[Channel], messages: &[Message], defined: 
     database.execute_batch("COMMIT").unwrap();
 }
 
-/// Returns a channel whose metadata say that the sequence numbers come from the publisher, so that it proves losses.
+/// Returns a channel whose metadata say that the sequence numbers come from the publisher. Such a channel proves
+/// losses.
 pub fn proved(topic: &str, gid: &str, node: &str) -> Channel {
     let keys = [(SEQUENCE, PUBLICATION_SEQUENCE_NUMBER), (PUBLISHER_GID, gid), (PUBLISHER_NODE, node)];
     let metadata = keys.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
@@ -178,7 +179,7 @@ impl Windows {
         self.0.iter().filter(|(name, ..)| name == topic).map(|(_, window, _)| window).collect()
     }
 
-    /// Returns all figures as text. Unlike numbers, texts with NaN can be compared for equality.
+    /// Returns all figures as text. Texts can be compared for equality even if a figure is NaN; numbers cannot.
     pub fn text(&self) -> String {
         format!("{:?}", self.0)
     }

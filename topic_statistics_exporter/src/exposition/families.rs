@@ -99,7 +99,8 @@ fn write_metric<W: Writer>(
         match families.shape {
             Shape::Frequency => writer.counter(labels, total.count as f64, created),
             Shape::Count if total.count > 0 => writer.counter(labels, total.sum, created),
-            // The metric had no samples, or each window had a negative sample and was therefore not added to the total.
+            // Nothing is written: the metric had no samples, or each window had a negative sample and was therefore not
+            // added to the total.
             _ if total.count == 0 => {}
             _ => {
                 let last = metric.distribution.as_ref().filter(|own| own.life.is_current(now));
@@ -236,7 +237,8 @@ fn write_diagnostics<W: Writer>(writer: &mut W, state: &State) {
     }
 }
 
-/// Writes the counts of received messages and of requests to a collector, and the use of time series.
+/// Writes figures of the exporter itself: the counts of received messages and of requests to a collector, and how many
+/// time series are used.
 fn write_exporter<W: Writer>(writer: &mut W, state: &State) {
     let gauge = |name, unit, help| family(name, Kind::Gauge, unit, help);
     let mut write = |family: Family, label, values: &[(&str, f64)]| {
@@ -394,14 +396,15 @@ static KINDS: LazyLock<[String; SourceKind::ALL.len()]> =
     LazyLock::new(|| SourceKind::ALL.map(|kind| kind.to_string().replace(' ', "_")));
 
 /// Returns the kind of source for the label `kind` of a metric's time series. If only one kind of source can have this
-/// metric, the metric alone decides the kind. So its label never changes. A changed label would end the counters.
+/// metric, the metric alone decides the kind. So the label `kind` of this metric never changes. If the label changed,
+/// the counters would end.
 ///
 /// Services, clients and timers share some metrics with subscriptions, and action servers share some metrics with
 /// action clients. For a shared metric, the other metrics of the source decide the kind. A source publishes all its
-/// metrics within milliseconds.
+/// metrics within milliseconds, so its kind is soon known.
 fn kind_of(metric: Metric, source: &Source) -> Option<SourceKind> {
-    // Both subscriptions and publishers measure message sizes, so their kind is unknown. The clock offset belongs to a
-    // host, which has no kind.
+    // Both subscriptions and publishers measure message sizes, so this metric does not show the kind of its source. The
+    // clock offset belongs to a host, which has no kind.
     if matches!(metric, Metric::MessageSize | Metric::ClockOffset) {
         return None;
     }

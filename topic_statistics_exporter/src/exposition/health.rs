@@ -20,7 +20,8 @@ use crate::{
 /// The name and the unit of a quantity, which are parts of the name of the metric family `expected_...`.
 type Expected = (&'static str, &'static str);
 
-/// Writes the health of all sources. `of_metric` returns a metric's name and unit, as in the names of metric families.
+/// Writes the health of all sources. `of_metric` returns the name and the unit of a metric in the form that the names
+/// of metric families use.
 pub fn write_health<W: Writer>(writer: &mut W, state: &State, of_metric: impl Fn(Metric) -> Expected) {
     let healths = || state.healths.iter().map(|(name, health)| (labels(name), health));
     let help = "Health of a source, as the node in judge sees it, its own or topic_monitor: 0 OK, 1 warning, 2 error, \

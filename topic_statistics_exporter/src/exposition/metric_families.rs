@@ -113,7 +113,7 @@ impl MetricFamilies {
     }
 }
 
-/// Returns the metric's name without the unit, which Prometheus has at the end of a family's name.
+/// Returns the metric's name without the unit. In Prometheus, the unit is at the end of a family's name.
 fn base_name(metric: Metric) -> &'static str {
     match metric {
         Metric::PublicationSeqGap => "publication_gap",

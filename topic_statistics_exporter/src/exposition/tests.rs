@@ -173,7 +173,7 @@ fn gauges_end_before_counters_when_windows_are_missing() {
     }
 }
 
-/// Fails if a shared metric gets a wrong label `kind`. Services, clients and timers share some metrics with
+/// The test fails if a shared metric gets a wrong label `kind`. Services, clients and timers share some metrics with
 /// subscriptions. Action servers share most metrics with action clients.
 #[test]
 fn a_metric_has_the_kind_of_its_source() {
@@ -287,8 +287,8 @@ fn classic_buckets_count_the_samples_up_to_their_bounds() {
         let message = MetricDistribution { source, metric, window, distribution };
         state.accept(Ok(message.into()), start);
     };
-    // The samples are in milliseconds. If a bound is inside a bucket, all samples of the bucket count as above the
-    // bound.
+    // The samples are in milliseconds. If a bound is inside a bucket, all samples of the bucket are counted as samples
+    // above the bound.
     add("/b", &[0.0, 0.5, 0.9, 2.0, 50.0, 95.0, 101.0, 110.0, 5000.0, 20_000.0]);
     add("/c", &[-3.0, 50.0]);
     let text = String::from_utf8(Format::Text.encode(&state, start.monotonic, 1e9, vec![])).unwrap();

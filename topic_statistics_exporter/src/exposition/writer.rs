@@ -32,7 +32,7 @@ pub fn counter(name: &str, help: &str) -> Family {
 pub enum Kind {
     Counter,
     Gauge,
-    /// A sum and a count of all windows, which only grow, and quantiles of the last window.
+    /// The sum and the count of all windows, which never decrease, and the quantiles of the last window.
     Summary,
     Histogram,
 }
@@ -44,7 +44,7 @@ pub type Labels<'a> = &'a [(&'static str, &'a str)];
 pub struct SummaryValue {
     pub count: u64,
     pub sum: f64,
-    /// The time when count and sum were 0.
+    /// The time at which the count and the sum were 0.
     pub created: SystemTime,
     /// The [`QUANTILES`] of the last window. A quantile is `None` if it is unknown.
     pub quantiles: [Option<f64>; QUANTILES.len()],
@@ -52,7 +52,7 @@ pub struct SummaryValue {
 
 /// A writer of metric families. The families are written one after another, each with its time series.
 pub trait Writer {
-    /// Whether the first value of a counter has to be 0, because the format does not say when the counter began.
+    /// Whether a counter has to begin with the value 0, because the format does not say when the counter began.
     const BEGINS_AT_ZERO: bool;
 
     /// Encoded labels. Many time series of a source share the same labels, so labels are encoded only once.

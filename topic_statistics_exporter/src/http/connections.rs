@@ -41,7 +41,8 @@ pub enum Room<T> {
 }
 
 impl<T> Connections<T> {
-    /// A connection that is being answered can be closed for a new connection when it is older than this duration.
+    /// A connection that is being answered can be closed to make room for a new connection when it is older than this
+    /// duration.
     const GIVES_WAY: Duration = Duration::from_secs(2);
 
     pub fn new(max: usize) -> Self {
@@ -58,7 +59,8 @@ impl<T> Connections<T> {
     }
 
     /// Makes room for a new connection from an address. If the limit is reached, removes a connection of the address
-    /// with the most connections: the oldest without a request, or else the oldest of all, if it is older than 2 s.
+    /// with the most connections: the oldest connection that has sent no request yet; if there is none, the oldest
+    /// connection, if it is older than 2 s.
     pub fn make_room(&mut self, address: IpAddr, now: Instant) -> Room<T> {
         if self.all.len() < self.max {
             return Room::Free;

@@ -18,7 +18,7 @@ impl Listen {
 
     /// Returns the possible addresses, in order of preference. If the host is a name, this function resolves the name.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        // On Linux, a socket that is bound to [::] also accepts IPv4 connections.
+        // On Linux, a socket that is bound to [::] also accepts IPv4 connections, so [::] means all addresses.
         let all = match self.0.starts_with(':') {
             false => "",
             true if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() => "[::]",

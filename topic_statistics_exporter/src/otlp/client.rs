@@ -218,7 +218,7 @@ fn answer(response: ureq::http::Response<Body>) -> Answer {
         status => {
             let content_type = parts.headers.get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
             let text = if content_type.starts_with(b"text/plain") {
-                // Prometheus answers with plain text instead of OTLP's `Status` message.
+                // If the collector is Prometheus, it answers with plain text instead of OTLP's `Status` message.
                 printable(String::from_utf8_lossy(&body).trim())
             } else {
                 Status::decode(&*body).map(|status| printable(&status.message)).unwrap_or_default()

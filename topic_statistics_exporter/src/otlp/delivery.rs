@@ -44,7 +44,8 @@ pub struct Wait {
 /// The problems that have already been logged, so that a problem is not logged again at each attempt.
 #[derive(Debug, Default)]
 struct Reported {
-    /// `Some` while the collector accepts no requests. The value is true if the logged failure is [`Failure::Denied`].
+    /// `Some` while the collector accepts no requests. The value is whether the failure that was logged last is
+    /// [`Failure::Denied`].
     failing: Option<bool>,
     dropped: DroppedRequests,
     refused: Option<u16>,

@@ -35,7 +35,7 @@ use crate::{
 /// descriptions and the resource.
 const MAX_BYTES: usize = 3 << 20;
 
-/// Returns a resource with these attributes. The last of attributes with equal names is used.
+/// Returns a resource with these attributes. If several attributes have the same name, the last of them is used.
 pub fn resource(attributes: &[(String, String)]) -> Resource {
     let mut unique: Vec<KeyValue> = Vec::new();
     for (name, value) in attributes {
@@ -57,7 +57,7 @@ pub struct Report<'a> {
     family: Option<Family>,
     /// The metric of the current family.
     open: Option<Metric>,
-    /// The metrics of the previous families, as far as they are not in a finished request yet.
+    /// The metrics of the previous families, except those that are already in a finished request.
     closed: Vec<Metric>,
     /// The size of the data points that are not in a finished request yet, in bytes.
     bytes: usize,
@@ -119,7 +119,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Returns the time of a data point, which is not before its start even if the clock was set back.
+    /// Returns the time of a data point. This time is never before the start of the data point, even if the clock was
+    /// set back.
     fn time(&self, start: Option<SystemTime>) -> u64 {
         nanoseconds(start.map_or(self.now, |start| start.max(self.now)))
     }
@@ -206,7 +207,8 @@ impl Writer for Report<'_> {
 /// unit, because OTLP has a separate field for the unit.
 fn name(family: &Family) -> String {
     let name = match unit(family) {
-        // OpenTelemetry's translation to Prometheus does not add these units to a name.
+        // OpenTelemetry's translation to Prometheus does not add these units to a name, so the name of the family does
+        // not end with them.
         "" | "{message}" => &family.name,
         _ => family.name.strip_suffix(family.unit).map_or(&*family.name, |name| name.trim_end_matches('_')),
     };
@@ -364,7 +366,8 @@ mod tests {
         }
     }
 
-    /// Fails if a request is larger than 4 MiB. A collector may forward it to a gRPC server, which accepts only 4 MiB.
+    /// The test fails if a request is larger than 4 MiB. A collector may forward a request to a gRPC server, which
+    /// accepts only 4 MiB.
     #[test]
     fn a_large_report_is_several_requests() {
         let now = Now::read();

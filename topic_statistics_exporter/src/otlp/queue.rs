@@ -112,8 +112,8 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// Each row has a step, the first bytes of the requests that wait after the step, and two counts of dropped
-    /// requests: because of the limit of bytes, and because of the age.
+    /// Each row has a step and the state after this step: the first byte of each waiting request, the number of
+    /// requests dropped because of the limit of bytes, and the number dropped because of their age.
     #[test]
     fn order_and_bounds_hold_after_each_step() {
         enum Step {

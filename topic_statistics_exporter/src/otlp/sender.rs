@@ -29,7 +29,8 @@ pub struct Sender {
 #[derive(Debug)]
 struct State {
     delivery: Delivery,
-    /// Whether the sender is stopping. If so, the thread ends as soon as no request waits or an attempt fails.
+    /// Whether the sender is stopping. If so, the thread ends as soon as no request waits, or when an attempt to send
+    /// fails.
     is_stopping: bool,
     has_ended: bool,
 }
@@ -75,7 +76,8 @@ impl Sender {
         self.lock().delivery.counts()
     }
 
-    /// Sends the waiting requests for at most the time `limit`, and stops. Requests that still wait then are lost.
+    /// Sends the waiting requests for at most the time `limit`, and stops. Requests that still wait at the end of this
+    /// time are lost.
     pub fn stop(&self, limit: Duration) -> PushCounts {
         let mut state = self.lock();
         state.is_stopping = true;
@@ -195,7 +197,7 @@ mod tests {
                 assert_eq!(has("content-type: ").unwrap(), "application/x-protobuf");
                 assert_eq!(has("content-encoding: ").unwrap(), "gzip");
                 by_thread.lock().unwrap().push((status, decompress(&body).unwrap()));
-                // Some collectors repeat the request in their answer.
+                // Some collectors repeat the request in their answer (`echo`).
                 let answer = if answer == b"echo" { head[0].as_bytes() } else { &answer };
                 let head = format!("HTTP/1.1 {status} X\r\n{headers}Connection: close");
                 write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n", answer.len()).unwrap();
@@ -245,7 +247,7 @@ mod tests {
         drop(closed);
         let (sender, lines) = sender(address, SHORT);
         (0..3).for_each(|number| sender.push(&[number; 100]));
-        // No collector listens at the address yet.
+        // No collector listens at the address yet, so attempts fail.
         wait_for(&sender, |counts| counts.failed_attempts.total() >= 2);
         let refusal = vec![0x12, 3, b'b', b'a', b'd']; // google.rpc.Status, field 2: message
         let text = |status, text: &str| Reply::Status(status, "Content-Type: text/plain\r\n", text.into());
@@ -295,9 +297,9 @@ mod tests {
     fn a_stop_sends_what_waits_or_gives_up_in_time() {
         let hour = Duration::from_secs(3600);
         let (demand, limit) = ("Retry-After: 3600\r\n", Duration::from_secs(20));
-        // Each row has the collector's behaviour, the time limit of the stop, and two results after the stop: the
-        // number of waiting requests, and the number of failed attempts. The stop makes one more attempt, unless the
-        // collector demands a pause.
+        // Each row has the collector's behaviour and the time limit of the stop. It also has two results after the
+        // stop: the number of waiting requests, and the number of failed attempts. `stop` allows one more attempt,
+        // unless the collector has demanded a pause.
         for (reply, limit, waiting, attempts) in [
             (status(200, ""), limit, 0, 0),
             (status(503, ""), limit, 1, 2),

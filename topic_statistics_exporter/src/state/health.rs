@@ -30,7 +30,7 @@ pub struct HealthState {
     pub rate: Option<f64>,
     /// The limits in the source's conditions, each in the unit of its quantity.
     pub limits: Vec<ExpectedLimit>,
-    /// The number of windows that the judge has judged since the first status was received, for each level.
+    /// For each level, the number of windows that the judge has given this level since the first status was received.
     windows: [u64; 4],
     /// The counts of windows in the last status, and the sender of that status.
     counted: Option<(Sender, [u64; 4])>,
@@ -57,9 +57,9 @@ impl HealthState {
     /// Updates the health from a status. A status contains the counts of all windows that the judge has judged so far.
     /// Only the increase of these counts is added, so no window is counted twice if a status is received repeatedly.
     ///
-    /// It is unknown when the counts in the first received status started, so only windows after this status are added.
-    /// The same applies after a restart of the judge. The judge has restarted if the status has another sender than the
-    /// previous status, or if a count is lower than before.
+    /// It is unknown when the judge began to count, so only windows after the first received status are added. After a
+    /// restart of the judge, too, only windows after the first received status are added. The judge has restarted if
+    /// the status has another sender than the previous status, or if a count is lower than before.
     pub(super) fn accept(&mut self, health: &SourceHealth, level: Level, sender: Sender, now: Now) {
         if let (Some((before_sender, before)), Some(counts)) = (self.counted, health.windows) {
             let is_later = before.iter().zip(&counts).all(|(before, count)| before <= count);

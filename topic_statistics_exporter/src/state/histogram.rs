@@ -8,8 +8,8 @@ use super::budget::NotAdded;
 
 /// A base-2 exponential histogram: the merged distributions of all windows of a metric.
 ///
-/// Unlike a [`Distribution`], this histogram stores only buckets that have samples. So one wrong sample, 12 orders of
-/// magnitude from the others, needs only one bucket and does not reduce the resolution of all other buckets.
+/// Unlike a [`Distribution`], this histogram stores only buckets that have samples. So one wrong sample that is 12
+/// orders of magnitude from the others needs only one bucket, and all other buckets keep their resolution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     /// The scale of the buckets. Prometheus calls the scale `schema`.
@@ -124,7 +124,8 @@ fn add(buckets: &mut Vec<Bucket>, samples: impl Iterator<Item = Bucket>) {
         match buckets.get_mut(next) {
             Some((same, sum)) if *same == index => *sum = sum.saturating_add(count),
             _ => {
-                // By default, a `Vec` doubles its capacity, which could exceed the largest possible number of buckets.
+                // By default, a `Vec` doubles its capacity, and could so reserve memory for more buckets than a
+                // histogram can have.
                 if buckets.len() == buckets.capacity() {
                     buckets.reserve_exact(Histogram::MAX_BUCKETS / 5);
                 }

@@ -39,9 +39,10 @@ pub struct Life {
 /// How long figures are kept without a new window.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
-    /// The time, as a number of window lengths.
+    /// How long figures are kept, as a number of window lengths.
     pub windows: u32,
-    /// Whether the state needs room. If so, a window counts as at most as long as the metric has been observed.
+    /// Whether the state is full, so that room is needed. If so, the assumed length of a window is at most the time for
+    /// which the metric has been observed.
     pub is_full: bool,
 }
 
@@ -88,7 +89,8 @@ impl Life {
         self.seen.rotate_right(1);
         self.seen[0] = Some(window);
         let since = now.monotonic.saturating_duration_since(self.last_received);
-        // The stamps come from a system clock. If this clock is stepped in the window, the stamped length is wrong.
+        // The stamps come from a system clock. If this clock is stepped during the window, the length between its
+        // stamps is wrong.
         let stamped = length(window);
         let is_stepped = stamped.is_zero() || stamped > 2 * since + Self::MAX_DELAY;
         self.length = if is_stepped { since.min(Self::MAX_LENGTH) } else { stamped };

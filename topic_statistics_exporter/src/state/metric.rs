@@ -144,8 +144,9 @@ impl Total {
 
 /// A counter that is 0 in its first scrape, so that a scraper sees its first increase.
 ///
-/// Prometheus computes an increase from two values of a time series. If a counter first appears with a value above 0,
-/// there is no earlier value, and `increase()` is 0. So the first scrape returns 0, and later scrapes return the count.
+/// Prometheus computes an increase from two successive values of a time series. If a counter is already above 0 when it
+/// first appears, there is no earlier value, and `increase()` is 0. So the first scrape returns 0, and later scrapes
+/// return the count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirstZero {
     count: u64,

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use procfs::{process::LimitValue, ProcResult};
 
-/// The resources that a process uses, with the same figures that Prometheus's client libraries report.
+/// The resources that a process uses: the same figures that Prometheus's client libraries report.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessFigures {
     /// The processor time used since the process started, in seconds.

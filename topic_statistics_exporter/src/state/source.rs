@@ -36,7 +36,8 @@ pub struct Source {
 }
 
 /// A window, and the numbers of messages received and published in this window, as far as they are known. Each metric
-/// of a window arrives as a separate message. If a metric has more samples than the metrics before, the number grows.
+/// of a window arrives as a separate message. If a metric has more samples than the window's metrics before it, the
+/// number of messages grows.
 #[derive(Clone, Copy, Debug, Default)]
 struct CountedWindow {
     window: Option<Window>,
@@ -64,8 +65,8 @@ impl Source {
     /// The number of windows that are remembered. Several windows can be open at once, because two nodes with the same
     /// name, or two subscriptions of one rclcpp node, publish their metrics alternately.
     const WINDOWS: usize = 8;
-    /// If the times that passed on the system clock and on the monotonic clock differ by less than this (in seconds),
-    /// the system clock was not stepped.
+    /// The system clock was not stepped in a time interval if its length on the system clock and its length on the
+    /// monotonic clock differ by less than this (in seconds).
     const MAX_JITTER: f64 = 0.1;
 
     /// Returns a source that began at `created`. Each of its metrics has at most `metric_series` time series.
@@ -213,8 +214,9 @@ impl Source {
         })
     }
 
-    /// Returns the number of messages that a subscription has received. This is the sum of the largest sample count of
-    /// each window. If only periods are measured, it is too low: the first message of each window is not counted.
+    /// Returns the number of messages that a subscription has received. It is the sum, over all windows, of the largest
+    /// sample count in a window. If only periods are measured, the number is too low: the first message of each window
+    /// is not counted.
     pub fn received(&self) -> Option<u64> {
         self.received.filter(|_| self.kind().is_none())
     }
@@ -234,7 +236,7 @@ impl Source {
         (messages > 0 && !length.is_zero()).then(|| messages as f64 / length.as_secs_f64())
     }
 
-    /// Returns the Unix time (in seconds) when the last metric of a window was received. `unix_time` is the Unix time
+    /// Returns the Unix time (in seconds) when the last metric of any window was received. `unix_time` is the Unix time
     /// of `now`.
     ///
     /// If the system clock was not stepped since the reception, the result is the system time of the reception.

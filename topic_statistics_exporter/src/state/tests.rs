@@ -36,7 +36,8 @@ impl Test {
         self.state.accept(received, self.at(seconds));
     }
 
-    /// Accepts, for each source, a window of one second with message ages. `process` is the number of the sender.
+    /// For each source, the state accepts a message with the message ages of a one-second window. `process` is the
+    /// number of the sender.
     fn ages(&mut self, process: u8, sources: impl IntoIterator<Item = String>, seconds: f64) {
         for source in sources {
             let window = window(&source, "message_age", 100 + seconds as i32, FIGURES);
@@ -69,7 +70,7 @@ fn window(source: &str, metric: &str, stop: i32, figures: [f64; 5]) -> Result<Re
     MetricWindow::new(&message(source, metric, unit, stop, figures)).map(Received::from)
 }
 
-/// Returns a window of message ages with any start and stop.
+/// Returns a window of message ages with the given start and stop.
 fn window_from(source: &str, start: Time, stop: Time) -> Result<Received, Refused> {
     let mut message = message(source, "message_age", "ms", 100, FIGURES);
     (message.window_start, message.window_stop) = (start, stop);
@@ -137,7 +138,7 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
         test.expire(seconds + 30.0);
     }
     assert_eq!((test.only().received(), test.only().total_windows, test.total().sum), (Some(200), 4, 0.3));
-    // A late window (202) is counted. A repeated window (203, then 202) is counted as a duplicate.
+    // A late window (202) is counted. A window that is received again (first 203, then 202) is counted as a duplicate.
     for (stop, duplicates) in
         [(203, 0), (202, 0), (203, 1), (202, 2), (204, 2)].into_iter().chain((205..212).map(|stop| (stop, 2)))
     {
@@ -200,9 +201,9 @@ fn a_metric_that_has_ended_is_gone_and_leaves_its_room() {
 
 #[test]
 fn lifetimes_follow_the_observed_windows_not_system_clocks() {
-    // Each row has the windows, the seconds between the receptions of two windows (`pause`), `keep_windows`, the number
-    // of samples, and two times after the last window: the source still exists at the first time, and is removed at the
-    // second time.
+    // Each row has the start and stop of each window, the seconds between two receptions (`pause`), `keep_windows`, the
+    // number of samples, and two times after the last window: at the first time, the source still exists; at the second
+    // time, it is removed.
     let steps: &[(i32, i32)] = &[(100, 101), (101, 3702), (3702, 3703), (3703, 104), (104, 105)];
     let day = 86_400;
     for (windows, pause, keep_windows, count, is_there, is_gone) in [
@@ -226,7 +227,8 @@ fn lifetimes_follow_the_observed_windows_not_system_clocks() {
     }
 }
 
-/// Fails if the losses in an event are added to the source of this topic, which may be the node's publisher.
+/// Fails if the losses in a loss event are added to the source with the name of this topic: this source may be a
+/// publisher of the node.
 #[test]
 fn reported_losses_are_of_the_topic_for_a_quarter_of_an_hour() {
     let mut test = Test::new(Limits { keep_windows: 20, ..Limits::default() });
@@ -385,7 +387,8 @@ fn the_filters_hold_for_everything_that_is_exported() {
                 test.accept(received, 0.0);
             }
         }
-        // One source is a host, and one status is from `diagnostic_updater`, whose node name has no namespace.
+        // The last two names are those of a source that is a host, and of a status from `diagnostic_updater`, whose
+        // node name has no namespace.
         test.accept(window("robot_2", "clock_offset_ms", 100, FIGURES), 0.0);
         test.accept(named("motor"), 0.0);
         let text = test.text();

@@ -149,8 +149,8 @@ fn a_killed_prometheus_loses_only_what_waited() {
     );
 }
 
-/// vmagent writes data that has waited for 5 s to disk. Only the block that vmagent is trying to send is not on disk,
-/// so a killed vmagent loses it.
+/// When data has waited for 5 s, vmagent writes the data to disk. Only the block that vmagent is trying to send is not
+/// on disk, so vmagent loses only this block if it is killed.
 #[test]
 fn a_killed_vmagent_loses_a_block_at_most() {
     let Some(Lost { scrapes, cut }) = run("vmagent", true) else { return };

@@ -38,7 +38,7 @@ fn alerts() -> Vec<(Value, Option<&'static str>)> {
         ("SiteUnreachable page", "site=north", None),
         ("ExporterDown page r5", "site=north", Some("SiteUnreachable")),
         ("ExporterDown page r6", "site=south", None),
-        // The alerts of a robot of this site that can still be scraped are not inhibited.
+        // If a robot of this site can still be scraped, its alerts are not inhibited.
         ("Unhealthy page r7", "site=north", None),
     ];
     alerts

@@ -29,7 +29,7 @@ struct Situation {
     length: u32,
     /// The time between two scrapes, in seconds.
     interval: u32,
-    /// When the robot is on. The robot is off while one of these values is missing.
+    /// Values that exist while the robot is on. The robot is off while one of these values is missing.
     is_on: Vec<Values>,
     series: Vec<Value>,
     /// The alerts that fire: the name, the severity, and a time (s) when the alert fires. No other alert ever fires.
@@ -68,7 +68,7 @@ impl Situation {
 
     /// Adds the time series of a subscription. The series count the messages up to the end of the last window.
     fn topic(&mut self, topic: &str, received: &Values) {
-        // The windows are 1 s long, except for two topics that have another window length because of their names.
+        // The windows are 1 s long, except for two topics whose names say that their windows are shorter or longer.
         let window = if topic == "/fast_windows" { 0.1 } else { 1.0 };
         let window = if topic == "/long_windows" { 300.0 } else { window };
         let labels = format!("$R1 node=/n topic={topic}");
@@ -257,8 +257,8 @@ fn run(situations: &[Situation], evaluation: u32) {
     let test = json!({
         "rule_files": rules,
         "evaluation_interval": format!("{evaluation}s"),
-        // The order of the groups is fixed. Otherwise promtool evaluates the groups in a random order, and an alert can
-        // see a recorded value one evaluation too late.
+        // The order of the groups is fixed. Without this setting, promtool evaluates the groups in a random order, and
+        // an alert can see a recorded value one evaluation too late.
         "group_eval_order": groups.map(|name| format!("topic_statistics_{name}")),
         "tests": situations.iter().map(Situation::test).collect::<Vec<_>>(),
     });
@@ -267,7 +267,7 @@ fn run(situations: &[Situation], evaluation: u32) {
     // promtool reads YAML, and JSON is valid YAML.
     fs::write(&path, test.to_string()).unwrap();
     let mut promtool = Command::new(promtool);
-    // With the default `GOGC`, Go's garbage collector would use a fifth of the time.
+    // With the default `GOGC`, Go's garbage collector would use a fifth of promtool's time.
     let output = promtool.args(["test", "rules"]).arg(path).env("GOGC", "800").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));

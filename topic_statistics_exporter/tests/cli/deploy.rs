@@ -74,7 +74,8 @@ fn it_takes_the_commands_of_unit_container_and_compose_file() {
         let mut command = Command::new(&words[0]);
         let printed = run(command.args(&words[1..]));
         let printed: Vec<_> = printed.lines().collect();
-        // The test is the parent of `ros2`, because `exec` has replaced the shell. A shell would not pass on signals.
+        // This test is the parent process of `ros2`, because the shell has replaced itself with `ros2` (`exec`). If a
+        // shell were the parent, it would not pass on signals.
         assert_eq!(printed[0], std::process::id().to_string(), "{words:?}");
         assert_eq!(printed[1..4], ["run", "topic_statistics_exporter", "exporter"]);
         let options = Options::try_parse_from(&printed[3..]).unwrap();

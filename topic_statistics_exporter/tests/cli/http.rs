@@ -97,7 +97,8 @@ fn requests_are_bounded() {
             assert!([400, 414, 431].contains(&response.status), "{}", response.status);
         }
     }
-    // More clients than the limit of connections send no header. One more client does not read its response.
+    // More clients connect than the server allows, and none of them completes its header. One more client reads its
+    // response only later.
     let connect = || {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -112,7 +113,7 @@ fn requests_are_bounded() {
     let begun = Instant::now();
     assert_eq!(get(address, "/healthz").status, 200);
     assert!(begun.elapsed().as_secs() < 7, "slow clients may delay a request for 2 s, not for 10 s");
-    // The server has closed the first connection.
+    // The server has closed the connection of the first client.
     let mut closed = vec![];
     assert!(
         slow[0].read_to_end(&mut closed).is_err() || closed.is_empty() || closed.starts_with(b"HTTP/1.1 408")

@@ -71,7 +71,7 @@ fn attributes(of: &Value) -> String {
     pairs.collect::<Vec<_>>().join(",")
 }
 
-/// Returns the last data point of a metric in a request that belongs to the source `/listener:/imu`.
+/// Returns, from a request, the last data point of a metric for the source `/listener:/imu`.
 fn point<'a>(request: &'a Value, name: &str) -> Option<&'a Value> {
     let metrics = array(&request["request"]["resource_metrics"][0]["scope_metrics"][0]["metrics"]);
     let metric = metrics.iter().find(|metric| metric["name"] == format!("topic_statistics.{name}"))?;

@@ -125,7 +125,7 @@ impl Prometheus {
     }
 }
 
-/// Returns the name of a time series with its labels, sorted by the names of the labels.
+/// Returns a time series as text: its name, and its labels sorted by their names.
 fn sorted(name: &str) -> String {
     let (name, labels) = name.trim_end_matches('}').split_once('{').unwrap_or((name, ""));
     let mut labels: Vec<_> = labels.split_inclusive("\",").map(|label| label.trim_end_matches(',')).collect();
@@ -258,8 +258,8 @@ struct Panel {
     queries: Vec<String>,
 }
 
-/// Returns the panels of the dashboards. In their expressions, the variables are replaced as Grafana does this:
-/// `$instance` is replaced by `instance`, which is one robot, and the other variables have the value "all".
+/// Returns the panels of the dashboards. In their expressions, the variables are replaced in the same way as by
+/// Grafana: `$instance` is replaced by `instance`, which is one robot, and the other variables have the value "all".
 fn panels(instance: &str) -> Vec<Panel> {
     let query = |expression: &str| {
         let query = expression

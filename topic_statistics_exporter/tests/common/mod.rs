@@ -25,7 +25,8 @@ use topic_statistics_observe::ros::testing;
 /// The average, maximum, minimum, count and standard deviation of 50 samples around 2 ms, in rclcpp's order.
 pub const FIGURES: [f64; 5] = [2.0, 4.0, 1.0, 50.0, 0.5];
 
-/// Returns a window of one second that ends at `stop` (s), in the metric's unit. An unknown metric gets the unit ms.
+/// Returns a message with a metric of the one-second window that ends at `stop` (s), in the metric's unit. An unknown
+/// metric gets the unit ms.
 pub fn window(source: &str, metric: &str, stop: i32, figures: [f64; 5]) -> MetricsMessage {
     let unit = metric.parse().map_or("ms", |metric: Metric| metric.unit());
     testing::message(source, metric, unit, stop, figures)

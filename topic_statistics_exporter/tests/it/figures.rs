@@ -29,8 +29,8 @@ fn it_has_the_figures_that_a_reader_got() {
     let cpp = r#"{node="cpp_listener",kind="subscription"}"#;
     let times = "message_age message_period header_to_source_ms source_to_receive_ms receive_to_callback_ms \
                  source_to_callback_ms header_to_callback_ms callback_duration_ms";
-    // All four exported figures are exactly the figures of one window. The test may receive this window later than the
-    // exporter.
+    // The four figures that the exporter exports for a metric all come from the same window. The test may receive this
+    // window later than the exporter.
     for (source, metrics, unit, factor, labels) in [
         ("/listener:/imu", times, "seconds", 1e-3, subscription),
         ("/listener:/imu", "message_size", "bytes", 1.0, imu),
@@ -55,7 +55,7 @@ fn it_has_the_figures_that_a_reader_got() {
     });
 
     // Between two scrapes, a count grows by the samples of the windows that the exporter received between these
-    // scrapes. The average identifies the last window before a scrape.
+    // scrapes. The average identifies the window that the exporter received last before a scrape.
     let of = |series: &Series, name: &str| series.get(&format!("message_age_{name}{subscription}"));
     let mut at = |series: &Series| {
         reader.read_received();

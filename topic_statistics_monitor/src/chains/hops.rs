@@ -97,7 +97,8 @@ pub struct PathHop {
     pub min: f64,
     pub max: f64,
     pub count: u64,
-    /// The largest number of samples in one window. The counts of two hops can differ by one such window.
+    /// The largest number of samples in one window. The counts of two hops can differ by this number, because their
+    /// windows end at different times.
     of_one_window: u64,
     /// The number of messages received on the input topic. `None` if unknown.
     pub received: Option<u64>,
@@ -154,7 +155,7 @@ impl Hops {
     const LONGEST: usize = 16;
     /// The maximum number of paths.
     const MOST: usize = 100;
-    /// The maximum number of hops that one search for paths tries.
+    /// The maximum number of hops that are tried in one search for paths.
     const STEPS: u32 = 100_000;
 
     pub fn accept(&mut self, source: &str, window: &Window) {
@@ -224,7 +225,8 @@ impl Hops {
             found.filter_map(|(_, source)| get(source.get(&metric)?)).reduce(u64::saturating_add)
         };
         let lost = |windows: &Windows| {
-            // Without a sample of the gap, losses are unknown: the middleware may provide no sequence numbers.
+            // If no sample of the sequence gap exists, the losses are unknown: the middleware may provide no sequence
+            // numbers.
             let gaps = || windows.within(span).filter(|gap| gap.sample_count > 0 && gap.average >= 0.0);
             gaps().next()?;
             let lost = gaps().map(|gap| (gap.average * gap.sample_count as f64).round() as u64);
@@ -237,7 +239,8 @@ impl Hops {
             max: known().map(|figures| figures.maximum).fold(f64::NAN, f64::max),
             count,
             of_one_window: known().map(|figures| figures.sample_count).max().unwrap_or_default(),
-            // Without a sample, the number is unknown, because the middleware may provide no source timestamps.
+            // If no sample exists, the number of received messages is unknown, because the middleware may provide no
+            // source timestamps.
             received: sum_of(Metric::SourceToCallback, input, &|windows| {
                 Some(windows.count(span)).filter(|count| *count > 0)
             }),
@@ -247,7 +250,8 @@ impl Hops {
     }
 }
 
-/// Adds to `found` each path that starts with `path`, which ends at the topic `at`, and that ends at the topic `last`.
+/// Adds to `found` each path that begins with `path` and ends at the topic `last`; `path` itself ends at the topic
+/// `at`.
 fn extend<'a>(
     hops: &'a [Hop<'a>],
     path: &mut Vec<&'a Hop<'a>>,

@@ -60,7 +60,8 @@ impl BlackBox {
     pub fn new(options: &Options, last: Duration) -> Result<Self, RecordError> {
         let BlackBoxOptions { after, on, max_files, .. } = &options.black_box;
         let (files, after) = (Files::new(options.path(), *max_files as usize)?, after.unwrap_or_default());
-        // The last file of an earlier run counts, so that a restarted program also begins at most one file per minute.
+        // The last file of an earlier run counts for the interval between files, so that a restarted program also
+        // begins at most one file per minute.
         let began = files.age_of_last().and_then(|age| Instant::now().checked_sub(age));
         let schedule = Mutex::new(Schedule::new(last, after, began));
         let max_bytes = options.max_cache_size.unwrap_or(Self::MAX_BYTES);
@@ -107,7 +108,8 @@ impl BlackBox {
         let text = cause.to_string();
         let mut schedule = self.schedule();
         let what = match schedule.trigger(Trigger { at: Instant::now(), time, cause }) {
-            // The writer begins the file after `schedule` is unlocked, so the writer will get the same path.
+            // The writer begins the file only after `schedule` is unlocked, so the path of the file will be the one
+            // shown here.
             Next::Begins(time) => format!("writing {}", shown(&self.files.path(time))),
             Next::LeftOut => return format!("{text}: left out, because too many triggers wait"),
             Next::Joins => "added to the file that is being written".to_owned(),

@@ -26,7 +26,8 @@ impl Definition {
     const MAX_FILE: u64 = 4 << 20;
     const MAX_TYPES: usize = 1024;
 
-    /// Returns an empty definition if a file is missing. Then a reader of the recording knows only the type's name.
+    /// Returns an empty definition if a file is missing. A reader of the recording then knows only the name of the
+    /// type, not its fields.
     pub fn new(message_type: &MessageTypeName) -> Self {
         let ament = ament_rs::Ament::new().ok();
         let prefix = |package: &str| ament.as_ref()?.find_package(package);
@@ -122,7 +123,7 @@ mod tests {
         assert!(parts[1].starts_with("MSG: a_msgs/Inner\n"), "{text}");
         assert!(parts[2].starts_with("MSG: b_msgs/Leaf\nfloat64 x"), "{text}");
         assert_eq!(type_hash.as_deref(), Some("RIHS01_a_msgs/msg/Root"));
-        // Without a .msg file, the .idl file is used. Without any file, the text is empty.
+        // If a type has no .msg file, its .idl file is used. If no definition file is found, the text is empty.
         let keyed = definition("a_msgs/msg/Keyed");
         assert_eq!((keyed.encoding, keyed.text.matches("IDL: ").count()), ("ros2idl", 2), "{keyed:?}");
         assert_eq!((definition("a_msgs/msg/Lost").encoding, &*definition("a_msgs/msg/Lost").text), ("", ""));

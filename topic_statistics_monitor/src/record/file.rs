@@ -85,7 +85,8 @@ pub struct TopicInFile {
 }
 
 /// The properties that all channels of a topic have in a file. The QoS is that of the publishers when the topic is
-/// added, as in rosbag2's metadata, because the library rosbags ignores a channel whose QoS differs from the metadata.
+/// added to the file. It is the same in rosbag2's metadata, because the library rosbags ignores a channel whose QoS
+/// differs from this metadata.
 #[derive(Clone)]
 struct Channels {
     schema: u16,
@@ -93,7 +94,7 @@ struct Channels {
     qos: String,
 }
 
-/// Returns the counts of a topic in the whole recording.
+/// A function that returns the counts of a topic in the whole recording.
 type Whole = fn(&TopicInFile) -> (Written, Losses);
 
 impl TopicInFile {
@@ -104,7 +105,7 @@ impl TopicInFile {
 
 pub struct BagFile {
     path: PathBuf,
-    /// The time from which the limit of the file's duration counts.
+    /// The time at which the file was started: its duration is counted from this time.
     pub started: Instant,
     file: File,
     writer: Writer<NoSeek<Sink>>,
@@ -137,7 +138,8 @@ impl BagFile {
         let position = Arc::<AtomicU64>::default();
         let copy = file.try_clone().map_err(create)?;
         let sink = Sink { file: BufWriter::new(copy), written: Arc::clone(&position) };
-        // The lock shows that the file is being written. Not all file systems support locks.
+        // The lock shows other processes that the file is being written. An error is ignored: not all file systems
+        // support locks.
         let _locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
         let writer = Self::options(options)
             // Without seeking, a chunk is written only when it is complete.
@@ -251,7 +253,8 @@ impl BagFile {
         let metadata = topic.channel_metadata(&publisher, message.number.is_some(), &qos);
         let bytes: usize = metadata.iter().map(|(key, value)| key.len() + value.len() + 8).sum();
         let channel = self.writer.add_channel(schema, &topic.name, "cdr", &metadata)?;
-        // The channel is written in the chunk, in the summary, and in rosbag2's metadata.
+        // The channel is written three times: in the chunk and, at the end of the file, in the summary and in rosbag2's
+        // metadata.
         let bytes = (bytes + topic.name.len() + topic.message_type.len()) as u64;
         self.pending += bytes;
         self.end += 3 * bytes + 512;
@@ -290,7 +293,7 @@ impl BagFile {
     }
 
     /// Writes the present chunk, and the totals of topics that have lost messages since the last call. If the program
-    /// then crashes, these are the last totals in the file.
+    /// then crashes, a reader of the file finds these totals.
     pub fn flush(&mut self, whole: Whole) -> Result<(), WriteError> {
         let lossy = |in_file: &&TopicInFile| in_file.losses != in_file.reported;
         let totals: Vec<_> =
@@ -311,7 +314,7 @@ impl BagFile {
         let bytes: usize = metadata.iter().map(|(key, value)| key.len() + value.len() + 8).sum();
         self.reserve(bytes as u64 + 128)?;
         self.writer.write_metadata(&Metadata { name: name.to_owned(), metadata })?;
-        // The present chunk was written before the record.
+        // The writer wrote the present chunk before this metadata record.
         self.pending = 0;
         self.count_chunk();
         Ok(())
@@ -344,7 +347,8 @@ impl BagFile {
         FileInfo { name, times: self.times, messages: self.messages }
     }
 
-    /// Returns the metadata that rosbag2 writes into each file. All versions of rosbag2 can read the QoS of version 8.
+    /// Returns the metadata that rosbag2 writes into each file. It has version 8: all versions of rosbag2 can read the
+    /// QoS in this version.
     fn rosbag2_metadata(&self) -> String {
         let topics = self.topics.values().filter_map(|TopicInFile { topic, written, channels, .. }| {
             let qos = channels.as_ref()?.qos.as_str().into();

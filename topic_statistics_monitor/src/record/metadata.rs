@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The metadata of a bag in the format of rosbag2: in each file, and in the file metadata.yaml of a split recording.
+//! The metadata of a bag in the format of rosbag2. This module creates it for each MCAP file, and for the file
+//! metadata.yaml of a split recording.
 
 use std::{
     fs::File,
@@ -94,8 +95,9 @@ pub fn write<'a>(
     Ok(true)
 }
 
-/// Returns QoS profiles without duplicates, as the value of `offered_qos_profiles`, which is also valid YAML. Policies
-/// are the numbers of `rmw/types.h`, which all versions of rosbag2 can read. With `has_names`, policies are names.
+/// Returns QoS profiles without duplicates, as the value of rosbag2's `offered_qos_profiles`: JSON, which is also valid
+/// YAML. Policies are the numbers of `rmw/types.h`, which all versions of rosbag2 can read. With `has_names`, policies
+/// are names.
 pub fn offered_qos<'a>(profiles: impl IntoIterator<Item = &'a QoSProfile>, has_names: bool) -> Value {
     let names: [(&str, &[&str]); 4] = [
         ("history", &["system_default", "keep_last", "keep_all", "unknown"]),
@@ -125,7 +127,8 @@ fn encode_qos(profile: &QoSProfile) -> Value {
     const UNKNOWN: u32 = 3;
     let (history, depth) = match profile.history {
         QoSHistoryPolicy::SystemDefault { depth } => (0, depth),
-        // Discovery reports no history, so rclrs returns a depth of 0, and rosbag2 writes unknown.
+        // Discovery does not report the history policy, so rclrs returns a depth of 0, and rosbag2 writes that the
+        // policy is unknown.
         QoSHistoryPolicy::KeepLast { depth: 0 } => (UNKNOWN, 0),
         QoSHistoryPolicy::KeepLast { depth } => (1, depth),
         QoSHistoryPolicy::KeepAll => (2, 0),

@@ -12,7 +12,7 @@ use topic_statistics_core::mutex::lock;
 
 pub enum Next<T> {
     Message(T),
-    /// No message arrived in time.
+    /// No message arrived before `until`.
     Nothing,
     Closed,
 }

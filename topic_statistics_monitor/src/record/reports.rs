@@ -67,7 +67,7 @@ impl Reports {
 
 impl Drop for Reports {
     /// Waits for the thread, because the thread keeps the node alive. The node must be dropped before the process ends.
-    /// Otherwise threads of the middleware would still run while the destructors of the process run.
+    /// Otherwise threads of the middleware would still run while the destructors of the process run at its exit.
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.events.take() {
             drop(sender);
@@ -80,7 +80,7 @@ struct Events {
     node: Node,
     publisher: Publisher<DiagnosticArray>,
     started: Instant,
-    /// The data of the last event of each topic, by the number of the topic.
+    /// For each topic, by its number, the data of its last event.
     reported: HashMap<usize, Reported>,
 }
 

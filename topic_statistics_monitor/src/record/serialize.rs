@@ -74,12 +74,12 @@ impl Serializer {
     /// Returns a message in CDR with the encapsulation header. `None` if the middleware cannot serialize it.
     pub fn serialize(&mut self, message: &DynamicMessageView<'_>) -> Option<Vec<u8>> {
         let message = struct_of(message)?;
-        // SAFETY: The pointer is to the C struct of a message, and the caller keeps the message. The type support is
-        // for the type of the message, and the array is valid. The function only reads the message.
+        // SAFETY: The pointer is to the C struct of a message, and the caller keeps the message during this call. The
+        // type support is for the type of the message, and the array is valid. The function only reads the message.
         let result = unsafe { rmw_serialize(message.cast(), self.type_support, &mut self.bytes) };
         if result != OK {
             // SAFETY: The function has no arguments. Without this call, the next error would print a warning that it
-            // overwrites this error.
+            // overwrites the present error.
             unsafe { rcutils_reset_error() };
             return None;
         }
@@ -109,7 +109,8 @@ const _: () = assert!(mem::size_of::<DynamicMessageView<'_>>() == mem::size_of::
 /// Returns the pointer to the C struct of a message. `None` if the view does not have the expected layout.
 ///
 /// rclrs 0.8 gives access only to the fields, and a pointer to one field must not be used to read other fields. The
-/// order of a view's words is unspecified. But the structure and the size are known, so the third word is the pointer.
+/// order of a view's words is unspecified. But the address of the structure and the size of the struct are known, so
+/// the remaining third word is the pointer.
 fn struct_of(message: &DynamicMessageView<'_>) -> Option<*const u8> {
     // SAFETY: A view of rclrs 0.8 is a reference and a slice, as large as three words: all bytes are initialized. Any
     // word is valid as a raw pointer.

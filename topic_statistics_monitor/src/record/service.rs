@@ -33,7 +33,8 @@ pub fn serve(
     })
 }
 
-/// Returns the totals of a topic. The numbers of written and lost messages are counts of metrics.
+/// Returns the totals of a topic. The numbers of written messages and of lost messages are returned as counts of
+/// metrics.
 fn answer(topic: &RecordedTopic, measurement_source_name: String) -> TopicStatistics {
     let (losses, written) = (topic.losses(), topic.written());
     let metric = |name: &str, unit: &str, count| MetricTotals {

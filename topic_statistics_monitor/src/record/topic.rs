@@ -35,7 +35,8 @@ pub struct QueuedMessage {
     pub publisher: Gid,
     /// The publication sequence number. `None` if the middleware provides no sequence numbers.
     pub number: Option<u64>,
-    /// The received timestamp of the message. If the node uses simulated time, the simulated time of the callback.
+    /// The time at which the middleware received the message. If the node uses simulated time: the simulated time when
+    /// the callback was called.
     pub log_time: u64,
     /// The source timestamp. The log time if the node uses simulated time, or if the message has no source timestamp.
     pub publish_time: u64,
@@ -80,7 +81,8 @@ struct Received {
 
 #[derive(Default)]
 struct Publishers {
-    /// The node of all publishers. `None` for several nodes, because the graph of rclrs 0.8 has no GIDs to compare.
+    /// The node that has all publishers of the topic. `None` if several nodes have publishers, because the graph of
+    /// rclrs 0.8 has no GIDs to tell them apart.
     node: Option<String>,
     qos: Vec<QoSProfile>,
 }
@@ -148,7 +150,8 @@ impl RecordedTopic {
         }
     }
 
-    /// Call this when the subscription ends: messages sent before the next received message do not count as lost.
+    /// Call this when the subscription ends: messages that are sent after that, and before the next received message,
+    /// then do not count as lost.
     pub fn pause(&self) {
         lock(&self.received).numbers.pause();
     }
@@ -208,7 +211,7 @@ impl RecordedTopic {
         offered_qos(&lock(&self.publishers).qos, has_names)
     }
 
-    /// Returns the topic for the metadata of a bag, with the result of [`offered_qos`](Self::offered_qos).
+    /// Returns the topic's entry for the metadata of a bag; `qos` is the result of [`offered_qos`](Self::offered_qos).
     pub fn info(&self, qos: serde_json::Value, messages: u64) -> TopicInfo<'_> {
         let type_hash = self.definition.type_hash.as_deref();
         TopicInfo { name: &self.name, message_type: &self.message_type, type_hash, qos, messages }
@@ -235,9 +238,9 @@ impl Received {
     }
 }
 
-/// Returns the log time and the publish time of a message. `None` before simulated time begins. `simulated` is the time
-/// of the callback on simulated time; 0 before the first message on `/clock`. As in rosbag2, all times are then on this
-/// clock, so the source timestamp, which is on the system clock, is not used.
+/// Returns the log time and the publish time of a message. `None` before simulated time begins. `simulated` is the
+/// simulated time of the callback; it is 0 before the first message on `/clock`. As in rosbag2, both times are then on
+/// the simulated clock, so the source timestamp, which is on the system clock, is not used.
 fn times(simulated: Option<u64>, received: u64, source: Option<u64>) -> Option<(u64, u64)> {
     match simulated {
         Some(0) => None,
@@ -251,7 +254,8 @@ pub fn nanoseconds(time: Option<SystemTime>) -> Option<u64> {
     time?.duration_since(UNIX_EPOCH).ok()?.as_nanos().try_into().ok()
 }
 
-/// Returns the node of all these publishers. `None` if they belong to several nodes, or if a node is unknown.
+/// Returns the node to which all these publishers belong. `None` if they belong to several nodes, or if a node is
+/// unknown.
 fn node_of(all: &[TopicEndpointInfo]) -> Option<String> {
     /// The node name that the middleware reports for a publisher whose node is not discovered yet.
     const UNKNOWN: &str = "_NODE_NAME_UNKNOWN_";
@@ -269,10 +273,11 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// The maximum number of recorded topics. The monitor can watch the same number of topics.
+    /// The maximum number of recorded topics. This is also the maximum number of topics that the monitor can watch.
     const MAX_TOPICS: usize = 10_000;
 
-    /// Creates a recording whose queue has room for `max_cache` bytes. `clock` is that of a node on simulated time.
+    /// Creates a recording whose queue has room for `max_cache` bytes. `clock` is the clock of a node that uses
+    /// simulated time.
     pub fn new(max_cache: u64, clock: Option<Clock>) -> Self {
         let queue = Arc::new(Queue::new(max_cache));
         Self { queue, clock, topics: Mutex::default(), has_ended: AtomicBool::new(false) }
@@ -384,7 +389,7 @@ pub mod tests {
         let (received, source) = (1_795_802_456 * S, 1_795_802_456 * S - 300_000);
         assert_eq!(times(None, received, Some(source)), Some((received, source)));
         assert_eq!(times(None, received, None), Some((received, received)));
-        // With a publish time on the system clock, a message stamped at 99.9 s would have an age of 57 years.
+        // If the publish time were on the system clock, a message stamped at 99.9 s would have an age of 57 years.
         assert_eq!(times(Some(100 * S), received, Some(source)), Some((100 * S, 100 * S)));
         assert_eq!(times(Some(0), received, Some(source)), None, "no message on /clock yet");
     }

@@ -24,7 +24,8 @@ impl Losses {
         }
     }
 
-    /// Returns the losses since an earlier time. Never negative, although a late message reduces the number of losses.
+    /// Returns the losses since the time of the losses `before`. Never negative, although a late message reduces the
+    /// number of losses.
     pub fn since(self, before: Self) -> Self {
         let transport = self.in_transport.zip(before.in_transport);
         Self {

@@ -33,7 +33,7 @@ pub struct Writer {
     file: BagFile,
     files: u32,
     ended: Vec<FileInfo>,
-    /// The losses of each topic up to the end of the previous file, by the number of the topic.
+    /// For each topic, by its number, the losses up to the end of the previous file.
     before: BTreeMap<usize, Losses>,
 }
 
@@ -148,7 +148,7 @@ fn whole(in_file: &TopicInFile) -> (Written, Losses) {
     (in_file.topic.written(), in_file.losses)
 }
 
-/// Writes metadata.yaml. Returns a text for the summary: empty, or why it was not written.
+/// Writes metadata.yaml. Returns a text for the summary: empty, or the reason why metadata.yaml was not written.
 fn write_metadata(options: &Options, files: &[FileInfo], topics: &[Arc<RecordedTopic>]) -> String {
     let directory = options.path().parent().filter(|parent| !parent.as_os_str().is_empty());
     let topics = topics.iter().filter(|topic| topic.written().messages > 0);

@@ -22,7 +22,7 @@ pub struct MessageCount {
     empty: u32,
     /// Whether the last window with messages had samples that do not depend on the system clock.
     is_independent_of_clock: bool,
-    /// The end of the time in which messages may have no age, because the system clock was stepped back.
+    /// After a backward step of the system clock, messages may have no age until this time.
     no_ages_until: Option<Instant>,
 }
 
@@ -38,7 +38,8 @@ enum By {
 }
 
 impl MessageCount {
-    /// After this number of consecutive windows with at least two messages each, missing samples may have been lost.
+    /// If at least this number of consecutive windows before had two messages or more each, a window without samples
+    /// may be one whose samples were lost.
     const REGULAR: u32 = 3;
     /// If a node loses samples at the end of a window, at most this number of consecutive windows has no samples.
     const MAY_BE_LOST: u32 = 2;
@@ -75,8 +76,9 @@ impl MessageCount {
                     is_counted = true;
                 }
                 Ok(Metric::TimeSinceLastMessage) => is_known_to_be_empty |= figures.average >= seconds * 1e3,
-                // These do not show the number of messages: metrics of a clock or of a count have one sample in each
-                // window, an executor has no messages, and a hop has samples only of messages that cause a publication.
+                // These metrics do not show the number of messages: metrics of a clock or of a count have one sample in
+                // each window, an executor has no messages, and a hop has samples only of messages that cause a
+                // publication.
                 Ok(Metric::ReadyToRun | Metric::InputToOutput) => {}
                 Ok(metric) if metric.is_period() || !metric.has_distribution() => {}
                 Err(_) => {}

@@ -23,7 +23,8 @@ const NONE: f64 = f64::NAN;
 const EMPTY: Metrics = &[("message_age", NONE, 0), ("message_period", NONE, 0)];
 const FAST: Metrics = &[("message_age", 2.0, 100), ("message_period", 10.0, 99)];
 
-/// Gives a source a window of 1 s that stops at `stop` on the source's system clock and is received at `second`.
+/// Gives a source a window of 1 s. Its stop is `stop` on the source's system clock, and it is received at `second` on
+/// the monotonic clock.
 fn accept(source: &mut Source, second: i64, stop: i64, metrics: Metrics) {
     for &(name, mean, count) in metrics {
         let window = MetricWindow {
@@ -38,7 +39,8 @@ fn accept(source: &mut Source, second: i64, stop: i64, metrics: Metrics) {
     assert!(source.settle(at(second) + Duration::from_millis(300)));
 }
 
-/// Returns the level after each window of 1 s. Each window has its stop on the source's system clock, in seconds.
+/// Returns the level after each window of 1 s. For each window, `windows` has the time of its stop on the source's
+/// system clock, in seconds.
 fn levels(rate: &str, windows: impl IntoIterator<Item = (i64, Metrics)>) -> Vec<Level> {
     let file = ExpectationFile::parse(&format!("topics: {{/imu: {{error_unless: {rate}}}}}")).unwrap();
     let mut expected = Expected::new(file, Duration::from_secs(1));
@@ -95,7 +97,8 @@ fn a_clock_that_was_stepped_back_is_no_silence() {
     let slow: Metrics = &[("message_age", 2.0, 1), ("message_period", NONE, 0)];
     let sized: Metrics = &[("message_age", 2.0, 1), ("message_size", 320.0, 1)];
     let without_size: Metrics = &[("message_age", NONE, 0), ("message_size", NONE, 0)];
-    // The clock is stepped back by 9 s after 10 windows. After the step, messages have sizes, but no ages.
+    // The system clock of the source is stepped back by 9 s after 10 windows. After the step, messages have sizes, but
+    // no ages.
     for (before, empty, after, window, level) in [
         (slow, EMPTY, slow, 29, Level::Ok),
         (slow, EMPTY, EMPTY, 29, Level::Stale),

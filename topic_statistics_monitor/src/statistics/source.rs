@@ -21,7 +21,8 @@ use super::inferred::MessageCount;
 pub struct Source {
     pub row: Row,
     pub last_received: Option<Instant>,
-    /// The process whose share of the table the source uses. `None` if the user selected the source by its full name.
+    /// The process to whose share of the table the source counts. `None` if the user selected the source by its full
+    /// name.
     pub sender: Option<Sender>,
     pub first_window: Option<Instant>,
     /// When the first metric of the last window was received.
@@ -41,10 +42,11 @@ impl Source {
     const MAX_DELAY: Duration = Duration::from_secs(5);
     /// A window is complete after this time without a further metric.
     const BATCH: Duration = Duration::from_millis(200);
-    /// A source is removed after this time without a message, or the time of `GONE_WINDOWS` windows if longer.
+    /// A source is removed after this time without a message, or after the time of `GONE_WINDOWS` windows if that is
+    /// longer.
     const GONE: Duration = Duration::from_secs(60);
     const GONE_WINDOWS: u32 = 10;
-    /// The time without a message after which a source is removed if the table is full.
+    /// If the table is full, a source is removed after this time without a message.
     const GONE_FROM_FULL: Duration = Duration::from_secs(10);
 
     pub fn new(name: &str) -> Self {
@@ -99,7 +101,8 @@ impl Source {
         let stamped = stop.saturating_sub(start).clamp(0, Self::MAX_LENGTH);
         let stamped = Duration::from_nanos(stamped.try_into().unwrap_or_default());
         let since = self.last_window.map(|last| received_at.saturating_duration_since(last));
-        // A slightly longer window shows no step, because delayed windows arrive shortly after each other.
+        // A window whose stamps are only somewhat longer is no sign of a step, because delayed windows arrive shortly
+        // after each other.
         let is_stepped = |since: &Duration| stamped.is_zero() || stamped > 2 * *since + Self::MAX_DELAY;
         since.filter(is_stepped).unwrap_or(stamped)
     }
@@ -122,10 +125,10 @@ impl Source {
         if let Some(messages) = window.inferred.filter(|_| !window.length.is_zero()) {
             window.rate = messages as f64 / window.length.as_secs_f64();
         }
-        // Without samples of the size, a window may have messages of unknown size.
+        // If there are no samples of the size, the window may still have messages, of unknown size.
         window.bytes = (size.sample_count > 0 && size.average >= 0.0)
             .then(|| (size.average * size.sample_count as f64).round() as u64);
-        // Each sample of the gap is the number of messages lost before a received message.
+        // Each sample of the sequence gap is the number of messages lost just before a received message.
         if gap.sample_count > 0 && gap.average >= 0.0 {
             let lost = (gap.average * gap.sample_count as f64).round() as u64;
             window.lost = Some(lost);

@@ -16,7 +16,8 @@ use topic_statistics_observe::{
 
 use super::source::Source;
 
-/// The sources that have published, and the sources selected by full names, which do not count for the limit.
+/// The sources that have published, and the sources that were selected by full names; the latter do not count for the
+/// limit.
 #[derive(Debug)]
 pub struct Sources {
     patterns: Vec<Pattern>,
@@ -29,10 +30,12 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Creates the table for at most `max` sources on `topic`. The patterns select sources; without a pattern, all.
+    /// Creates the table for at most `max` sources on `topic`. The patterns select sources; without a pattern, all
+    /// sources are selected.
     pub fn new(patterns: Vec<Pattern>, topic: &str, max: usize) -> Self {
         let waiting = |name: &str| {
-            // rclcpp publishes node names without a slash, so the name that the source will have is unknown.
+            // rclcpp publishes node names without a leading slash, and other nodes with one. So the name that the
+            // source will have is not known yet.
             let name = if name.contains(':') { name } else { name.trim_start_matches('/') };
             let mut source = Source::new(name);
             source.row.problem =
@@ -105,8 +108,9 @@ impl Sources {
         }
     }
 
-    /// Makes room in a full table for a source of `newcomer`: removes sources that have ended. If none has ended,
-    /// removes a source of a sender that holds more than `newcomer`: one that was seen only once, or the youngest.
+    /// Makes room in a full table for a source of `newcomer`: removes sources that have ended. If no source has ended,
+    /// removes a source of a sender that holds more sources than `newcomer`: a source that was seen only once or, if
+    /// there is none, the youngest source.
     fn make_room(&mut self, newcomer: Sender, now: Instant) {
         if !self.shares.has_room(1) {
             self.remove_gone(now, true);
@@ -189,7 +193,7 @@ mod tests {
             self.receive_from(0, message);
         }
 
-        /// Receives a metric of a process at the end of its window.
+        /// A metric of a process is received at the end of its window.
         fn receive_from(&mut self, process: u8, message: MetricWindow) {
             let stop = message.window.stop.as_nanoseconds() / S;
             self.accept(message, Sender::new(&[process; 16]), at(stop));
@@ -291,7 +295,8 @@ mod tests {
         }
         assert_eq!((names(&sources).len(), sources.left_out()), (20, 20));
         for second in 101..200 {
-            // The malicious process continues to forge sources. One forged source publishes regularly.
+            // The malicious process continues to forge sources. One of these sources publishes regularly, not only
+            // once.
             sources.receive_from(1, of_length(&format!("/forged:/{:02}", second % 40), second, 86_400));
             sources.receive_from(1, of_length("/forged:/00", second, 1));
             sources.receive_from(2, of_length("/robot:/imu", second, 1));
@@ -325,7 +330,8 @@ mod tests {
         assert!(!names(&sources).contains(&"/robot:/imu"), "each of 20 processes holds one source");
         sources.receive_from(99, of_length("/robot:/imu", 111, 1));
         assert_eq!(names(&sources), ["/robot:/imu"], "the others ended 10 s ago");
-        // If the table has room, a source that claims long windows stays for the time of 10 windows of 5 minutes.
+        // If the table has room, a source that claims long windows stays for 10 windows, each of which counts as 5
+        // minutes.
         sources.receive_from(1, of_length("/forged:/00", 112, 86_400));
         sources.settle(at(113));
         for (second, is_shown) in [(112 + 3000, true), (112 + 3001, false)] {

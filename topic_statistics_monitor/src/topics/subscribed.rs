@@ -46,7 +46,7 @@ pub struct Counts {
 }
 
 impl Default for Counts {
-    /// Returns the counts without any subscription.
+    /// Returns the counts of a topic before its first subscription.
     fn default() -> Self {
         Self { received: 0, lost: Some(0), out_of_order: Some(0) }
     }
@@ -72,7 +72,7 @@ fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 impl Subscribed {
     const MAX_PUBLISHERS: usize = 256;
     /// The longest time between two readings of the publishers, which are also read at the end of each window. If the
-    /// system clock is stepped, the time of a publisher's last message can be wrong by this interval.
+    /// system clock is stepped, the time of a publisher's last message can be wrong by up to this interval.
     const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
 
     pub fn new(
@@ -129,7 +129,8 @@ impl Subscribed {
     /// Returns the publishers of all received messages, the one with the latest message first.
     fn publishers(&mut self, before: &[Publisher], nodes: &[String], now: Instant) -> Vec<Publisher> {
         let last_read = std::mem::replace(&mut self.publishers_read, now);
-        // The graph of rclrs 0.8 has no GIDs. But if one node has all n publishers, the latest n GIDs are of that node.
+        // The graph of rclrs 0.8 has no GIDs, so the node of a GID is unknown. But if one node has all n publishers of
+        // the topic, the latest n GIDs belong to that node.
         let node = nodes.first().filter(|first| nodes.iter().all(|node| node == *first));
         let mut earlier = self.before.publishers.clone();
         let publisher = |totals: PublisherTotals| {
@@ -176,8 +177,8 @@ pub struct Windows(Arc<Mutex<State>>);
 
 struct State {
     since: Instant,
-    /// The last whole window, until `take` returns it. The totals are from the end of the window that `take` returned
-    /// before, so the losses of all windows since then are counted.
+    /// The last whole window, until `take` returns it, and totals from before it. The totals are those at the end of
+    /// the window that `take` returned before, so the losses of all windows since then are counted.
     latest: Option<(Window, Totals)>,
     last_minute: LastMinute,
     totals: Totals,
@@ -211,7 +212,8 @@ impl Windows {
         Self(state)
     }
 
-    /// Returns the last whole window, and the last minute at its end. `None` if this window was already returned.
+    /// Returns the last whole window, and the last minute up to the end of this window. `None` if this window was
+    /// already returned.
     pub fn take(&self) -> Option<(Window, LastMinute)> {
         let mut state = lock(&self.0);
         Some((state.latest.take()?.0, state.last_minute.clone()))
@@ -223,7 +225,8 @@ impl State {
         let totals = statistics.totals.unwrap_or_default();
         let before = std::mem::replace(&mut self.totals, totals);
         if totals.received.saturating_sub(before.received) != statistics.count {
-            // This process had no CPU time to read a window, so the last minute would lack this window.
+            // This process had no CPU time, so it missed a window. The last minute would lack this window, so it begins
+            // anew.
             self.last_minute = LastMinute::default();
         }
         if ended.saturating_duration_since(self.since) < statistics.length + Windows::MATCHING {
@@ -335,7 +338,8 @@ mod tests {
             let mut state = state(false);
             state.totals.received = 5;
             for second in read {
-                // After a stop of the process, two windows end together. The first of them has all losses.
+                // The process was stopped for some time, so two windows end at the same time. The first of them has all
+                // losses.
                 state.add(window(5 * second, if *second < 3 { 1 } else { 16 }), at(*second as i64));
                 if *second == 2 {
                     assert_eq!(state.latest.take().unwrap().1.lost, None);

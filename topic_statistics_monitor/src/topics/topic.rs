@@ -27,9 +27,9 @@ pub struct Topic {
     pub row: Row,
     /// Since when the topic has had no publisher. `None` if the topic has a publisher.
     pub gone_since: Option<Instant>,
-    /// A worker, with a thread, for this topic only, so that a failure on one topic does not stop others. With 22
-    /// topics in one wait set, each message would cost time for each of them: twice the CPU time in total. The worker
-    /// is kept when a subscription ends, because rclrs 0.8 does not end a worker's thread before the executor ends.
+    /// A worker, with a thread, for this topic only, so that a failure on one topic does not stop others. If 22 topics
+    /// shared one wait set, each message would cost time for every topic: twice the CPU time in total. The worker is
+    /// kept when a subscription ends, because rclrs 0.8 does not end a worker's thread before the executor ends.
     worker: Option<Worker<()>>,
     subscribed: Option<Subscribed>,
     earlier: Earlier,
@@ -189,7 +189,7 @@ fn other_clock(topic: &str) -> String {
     )
 }
 
-/// Returns a depth that is enough for short delays of the monitor. It is smaller for messages that can be large.
+/// Returns a queue depth that is enough for short delays of the monitor. It is smaller for messages that can be large.
 pub fn default_depth(structure: &MessageStructure) -> u32 {
     let has_bytes = structure.fields.iter().any(|field| {
         let is_byte =

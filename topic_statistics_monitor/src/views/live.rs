@@ -186,7 +186,7 @@ impl Drop for MutedOutput {
 
 fn unmute(stderr: Option<&OwnedFd>) {
     if let Some(stderr) = stderr {
-        // If a call fails, the file descriptor stays redirected, without other consequences.
+        // If a call fails, the file descriptor stays redirected; this has no other consequences.
         let _muted = rustix::stdio::dup2_stderr(stderr);
         let _muted = rustix::stdio::dup2_stdout(stderr);
     }

@@ -356,7 +356,8 @@ mod tests {
         for width in 79..200 {
             let from = draw(&mut Screen::default(), &rows, width, 24)[2].find("  lost").unwrap() as u16;
             let buffer = buffer(&mut Screen::default(), &rows, width, 24);
-            // The columns are compared by cells of the terminal, because a wide character fills two cells.
+            // The columns are compared by the terminal's cells, not by characters, because a wide character fills two
+            // cells.
             let cells = |line| (from..from + 12).map(|x| buffer[(x, line)].symbol()).collect::<String>();
             let second = if width < 175 { 5 } else { 4 };
             let expected = ["  lost  seen", "    12  0.0s", "    12  0.0s"];
@@ -465,7 +466,8 @@ mod tests {
     fn the_selected_topic_stays_selected_and_in_sight() {
         let rows: Vec<Row> = (0..50).map(|n| row(&format!("/t{n:02}"), f64::from(n + 1), 0)).collect();
         let mut screen = Screen::default();
-        // By rate, the selected /t02 is near the end. `g` and `G` select the first and the last row by rate.
+        // In the order by rate, the selected row /t02 is near the end. `g` and `G` then select the first and the last
+        // row in this order.
         for (keys, selected) in
             [("", "> /t00"), ("jj", "> /t02"), ("ss", "> /t02"), ("g", "> /t49"), ("G", "> /t00")]
         {

@@ -127,12 +127,12 @@ impl Calls {
     ];
     /// The maximum number of calls that are followed at the same time.
     const MAX_CALLS: usize = 10_000;
-    /// How long a call without a response is followed: a client that stops waiting publishes no event.
+    /// For this time, a call without a response is followed: a client that stops waiting publishes no event.
     const LONGEST: Duration = Duration::from_secs(600);
     /// How long a call is kept after its response, because the events of two nodes arrive in any order.
     const LATE: Duration = Duration::from_secs(5);
-    /// The clock of a node was stepped between two events if the times between their stamps and between their
-    /// receptions differ by more than this, in ms.
+    /// If the time between the stamps of two events and the time between their receptions differ by more than this (in
+    /// ms), the clock of the node was stepped between the events.
     const STEP: f64 = 1000.0;
 
     /// Adds an event. Returns `false` if there is no room for the call of the event.
@@ -216,9 +216,9 @@ impl Call {
         has(Step::ResponseReceived) || (!has(Step::RequestSent) && has(Step::ResponseSent))
     }
 
-    /// Returns the milliseconds between the stamps of two events. If a stamp is missing, as on simulated time, returns
-    /// the time between the receptions of two events of one node. `None` if an event is missing, if a stamp is missing
-    /// for two nodes, or if the clock of one node was stepped between its events.
+    /// Returns the milliseconds between the stamps of two events. If a stamp is missing, as on simulated time, and both
+    /// events are of one node, returns the time between their receptions. `None` if an event is missing, if a stamp is
+    /// missing and the events are of two nodes, or if the clock of one node was stepped between its events.
     fn between(&self, from: Step, to: Step, is_of_one_node: bool) -> Option<f64> {
         let (from, to) = (self.events[from as usize]?, self.events[to as usize]?);
         let received = to.at.checked_duration_since(from.at).map(milliseconds);
@@ -247,7 +247,8 @@ mod tests {
         Event::new(step, (CLIENT, number), stamp, received, (1_000_000 + milliseconds) * 1_000_000).unwrap()
     }
 
-    /// Returns calls with one call that has these events. Each event has a step, a time and a clock offset.
+    /// Returns the calls of a service with one call, which has these events. Each event has a step, a time and a clock
+    /// offset.
     fn calls(events: &[(u8, i64, i64)]) -> Calls {
         let mut calls = Calls::default();
         assert!(events.iter().all(|&(step, time, offset)| calls.accept(event(step, 1, time, offset))));

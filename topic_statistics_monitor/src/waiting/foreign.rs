@@ -84,7 +84,8 @@ impl ForeignType {
 }
 
 thread_local! {
-    /// The type support of the subscription that this thread is creating: rclrs asks the Rust type for it.
+    /// The type support of the subscription that this thread is creating, stored for rclrs, which asks the Rust type
+    /// for it.
     static CREATED: Cell<*const c_void> = const { Cell::new(ptr::null()) };
 }
 

@@ -37,7 +37,8 @@ struct Goal {
     status: i8,
     /// When the first status of the goal was received.
     since: Instant,
-    /// Whether the first status was received when the goal was accepted, after the start of the monitor.
+    /// Whether the goal was observed from its start: its first status was received after the start of the monitor, and
+    /// did not yet show its end.
     is_whole: bool,
     canceling: Option<Instant>,
     feedback: Option<Instant>,
@@ -81,7 +82,7 @@ impl Goals {
         self.is_known = true;
         let statuses = &statuses[..statuses.len().min(2 * Self::MAX_GOALS)];
         let known: HashMap<&GoalId, i8> = statuses.iter().map(|(id, status)| (id, *status)).collect();
-        // If a goal disappears before it has ended, its action server has ended.
+        // If a goal disappears from the statuses before it has ended, its action server has ended.
         let samples = &mut self.samples;
         self.goals.retain(|id, goal| {
             let is_kept = known.contains_key(id);

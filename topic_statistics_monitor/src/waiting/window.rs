@@ -39,7 +39,7 @@ impl Samples {
     }
 
     /// Ends a window with all metrics, in the order of [`new`](Self::new). `others` are the values of metrics that are
-    /// neither counted nor sampled, or that replace a count; `None` if unknown.
+    /// neither counted nor sampled, and the values that replace counts; `None` if unknown.
     pub fn end(
         &mut self,
         others: &[(Metric, Option<f64>)],
@@ -71,7 +71,7 @@ pub mod tests {
     use topic_statistics_core::Window as Times;
     use topic_statistics_observe::testing::at;
 
-    /// Returns a window of one second without other values, which ends at this time in milliseconds.
+    /// Returns a window of one second that has no values yet and ends at this time in milliseconds.
     pub fn empty(milliseconds: u64) -> Window {
         let ended = at(0) + Duration::from_millis(milliseconds);
         Window::new(Times::from_nanoseconds(0, 1), ended, Duration::from_secs(1))

@@ -71,7 +71,7 @@ impl Gatherer {
     pub fn new(node: &Node, graph: Graph, asked: Vec<Pattern>, max_topics: Option<usize>) -> Self {
         let middleware = process::middleware();
         let known = MIDDLEWARES.iter().find(|known| known.transport.name == middleware);
-        // Reads the variable as rcl does.
+        // Reads the environment variable in the way of rcl.
         let domain = std::env::var("ROS_DOMAIN_ID").ok().and_then(|domain| domain.trim().parse().ok());
         let domain = domain.unwrap_or(0);
         let ports =
@@ -105,7 +105,8 @@ impl Gatherer {
         gatherer
     }
 
-    /// Subscribes to topics whose silence can be a fault: those that the user asked about, or else those subscribed to.
+    /// Subscribes to topics whose silence can be a fault: the topics that the user asked about or, if there are none,
+    /// the topics that have subscriptions.
     fn listen(&mut self, graph: &Graph, max: usize) {
         let worker = self.node.create_worker(());
         let usual = Selection { patterns: self.snapshot.asked.clone(), ..Selection::default() };
@@ -125,7 +126,8 @@ impl Gatherer {
                 Err(why) => self.snapshot.unknown.push(format!("silence is not known: {why}")),
             }
         }
-        // Messages on `/rosout` show the participant of a node, which is needed if several nodes publish a topic.
+        // Messages on `/rosout` show which participant belongs to which node. This is needed to assign publishers to
+        // nodes if several nodes publish a topic.
         let has_several =
             |ends: &Ends| ends.publishers.iter().any(|other| other.node != ends.publishers[0].node);
         let rosout = graph.topics.get(ROSOUT).filter(|ends| !ends.publishers.is_empty());
@@ -169,7 +171,8 @@ impl Gatherer {
         }
     }
 
-    /// Adds the messages in a window of a node's statistics to the messages that the node has received.
+    /// Adds the number of messages in a window of a node's statistics to the number of messages that the node has
+    /// received so far.
     pub fn add_window(&mut self, row: &Row) {
         let Some(window) = &row.window else { return };
         let is_of_subscription = window.metrics.iter().any(|metric| metric.name == "message_period");
@@ -306,8 +309,9 @@ pub fn read(node: &Node) -> Graph {
     Graph { topics, nodes, lifecycle }
 }
 
-/// Returns the ROS domains in a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1). The port for discovery by multicast
-/// is 7400 + 250 times the domain. A participant has two neighbouring ports, at least 10 above this port.
+/// Returns the ROS domains that are in use, according to a table of `/proc/net/udp` (DDSI-RTPS 2.5, 9.6.1.1). The port
+/// for discovery by multicast is 7400 + 250 times the domain. A participant has two neighbouring ports, at least 10
+/// above this port.
 fn domains(table: &str) -> Vec<usize> {
     let port = |line: &str| {
         let (_, port) = line.split_whitespace().nth(1)?.rsplit_once(':')?;
@@ -319,7 +323,7 @@ fn domains(table: &str) -> Vec<usize> {
         let mut own = (first + 10..first + 250).step_by(2);
         ports.contains(&first) || own.any(|port| ports.contains(&port) && ports.contains(&(port + 1)))
     };
-    // Above domain 101, Linux also uses the ports of a domain for outgoing connections.
+    // Above domain 101, outgoing connections of Linux also use the ports of a domain, so a port shows no domain.
     (0..=101).filter(is_used).collect()
 }
 

@@ -111,7 +111,8 @@ fn find_causes(found: &mut [Finding], graph: &Graph) {
         let input = causes.iter().find_map(|(kind, topic, nodes)| {
             let ends = graph.topics.get(topic)?;
             let reads = ends.subscriptions.iter().any(|reader| finding.nodes.contains(&reader.node));
-            // A finding about a publisher and a subscription concerns only the subscription's node, the first one.
+            // A finding about a publisher and a subscription concerns only the node of the subscription, which is the
+            // first node of the finding.
             let concerns = !matches!(kind, Kind::Type | Kind::Qos)
                 || nodes.first().is_some_and(|reader| finding.nodes.contains(reader));
             (reads && concerns && Some(topic) != finding.topic.as_ref()).then_some(topic)
@@ -304,7 +305,7 @@ impl<'a> Rules<'a> {
         }
         self.slow_publisher(topic, ends, flows);
         let silent = ends.publishers.len().saturating_sub(flows.len());
-        // The program listens to messages of one type only.
+        // The program listens to one type only, so it does not judge topics with several types.
         let has_types =
             ends.publishers.iter().any(|other| other.message_type != ends.publishers[0].message_type);
         if silent == 0 || has_types {
@@ -427,7 +428,7 @@ impl<'a> Rules<'a> {
     fn fewer_received(&mut self) {
         for ((node, topic), received) in &self.snapshot.received {
             let of_topic = self.snapshot.received.iter().filter(|((_, other), _)| other == topic);
-            // If several rates are equal, the first subscription is the best.
+            // If several subscriptions have the highest rate, the first of them is chosen.
             let best = of_topic.rev().max_by(|(_, one), (_, other)| one.rate().total_cmp(&other.rate()));
             let Some(((neighbour, _), best)) = best else { continue };
             let is_in_pair = self.found.iter().any(|finding| {

@@ -69,7 +69,8 @@ impl Transforms {
     const AHEAD: i64 = 2 * S;
     /// How old a stamp may be, in nanoseconds: tf2 keeps transforms for 10 s.
     const BEHIND: i64 = 10 * S;
-    /// A stamp counts as a time of the system clock if it differs from that clock by less than this, in nanoseconds.
+    /// If a stamp differs from the system clock by less than this, in nanoseconds, the stamp counts as a time of the
+    /// system clock.
     const CLOSE: i64 = 60 * S;
     /// The shortest silence of a frame that is reported as a fault.
     const SILENCE: Duration = Duration::from_secs(2);
@@ -143,8 +144,8 @@ impl Transforms {
     }
 }
 
-/// Returns two publishers of the transform of one frame at the same time. Two static publishers with the same parent
-/// are no fault, because two nodes may read the same robot description.
+/// Returns two publishers, if any, that published the transform of one frame at the same time. Two static publishers
+/// with the same parent are no fault, because two nodes may read the same robot description.
 fn rivals(authorities: &[Authority]) -> Option<[&Authority; 2]> {
     let pairs = authorities.iter().enumerate();
     let mut pairs =
@@ -167,7 +168,7 @@ impl Authority {
         self.topic.ends_with("/tf_static")
     }
 
-    /// Returns the fault in the stamps of a transform that is not static, or its silence.
+    /// Returns the fault of a transform that is not static: a fault in its stamps, or its silence.
     fn fault(&self, end: Duration, has_clock: bool, has_rival: bool) -> Option<String> {
         let seconds = |nanoseconds: i64| format!("{:.1} s", nanoseconds as f64 / S as f64);
         let silence = end.saturating_sub(self.last);

@@ -51,7 +51,7 @@ fn a_chain_has_the_costs_of_its_nodes_and_those_that_lack_them() {
     });
     drop(monitor);
 
-    // The windows that a new monitor receives have only the messages that are sent from now on.
+    // The windows that a new monitor receives contain only messages that are sent after its start.
     let monitor = chains("/cmd_vel");
     monitor.until("the path", |json| json["path"].is_array());
     send(COUNT);

@@ -76,7 +76,8 @@ fn hostile_statistics_are_reported_and_bounded() {
     }
     assert!(!terminal.text().lines().any(|line| line.contains("PWNED") && !line.contains("\\u{7}")));
 
-    // Catches unlimited memory: a process sends many messages while the output of the monitor blocks.
+    // Fails if the monitor's memory is not limited: a process sends many messages while the output of the monitor
+    // blocks.
     let mut child = piped(command(&["--from-statistics", "--json"], domain));
     let (output, errors) = (child.stdout.take().unwrap(), test_support::lines(child.stderr.take().unwrap()));
     let monitor = Process::from(child);

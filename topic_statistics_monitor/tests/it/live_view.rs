@@ -45,7 +45,7 @@ fn the_live_view_shows_what_is_expected_and_what_is() {
     terminal.press("\r");
     terminal.wait_for(&["health      OK: as expected", "source_to_receive_ms", "/talker"]);
     terminal.press("\x7f");
-    // No key is pressed together with a change of the size: crossterm 0.29 may delay such a key.
+    // The test presses no key while the size changes, because crossterm 0.29 may delay such a key.
     terminal.wait_for(&["sort topic", "/imu", "/ filter"]);
     terminal.resize(10, 200);
     terminal.wait_for(&["last minute", "/imu"]);

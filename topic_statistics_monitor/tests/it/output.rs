@@ -121,7 +121,7 @@ fn windows_that_nobody_reads_are_counted() {
     wait_until_full(output.get_ref()); // The monitor receives the messages while its output blocks.
     let mut windows = std::iter::repeat_with(|| next(&mut output));
     let window = windows.find(|window| window["total"]["received"] == expected).unwrap();
-    // The last minute and the losses also include the windows that were not written.
+    // The figures of the last minute and the losses also include the windows that the monitor could not write.
     assert_eq!(window["received"], 0, "{window}");
     assert_eq!(window["last_minute"]["message_period"]["count"], expected - 1, "{window}");
     if !middleware::lacks_sequence_numbers("losses while nobody reads") {

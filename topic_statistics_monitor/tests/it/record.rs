@@ -50,7 +50,8 @@ impl Recording {
         self.directory.path().join("run.mcap")
     }
 
-    /// Waits for a second without messages, in windows that begin now. Returns the number of messages received so far.
+    /// Waits until windows that begin after this call show one second without messages. Returns the number of messages
+    /// received so far.
     fn received(&self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
         let mut silent = 0;
@@ -158,7 +159,7 @@ fn recordings_end_by_signals_limits_and_a_crash() {
         assert_eq!((own.messages_recorded, bag.notes.len()), (bag.messages, 0), "{:?}", bag.notes);
         assert!((1..=110_000).contains(&own.bytes_written), "{own:?}");
     }
-    // metadata.yaml has the same files in the same order.
+    // metadata.yaml lists the files of `files` in the same order.
     assert!(directory.join("metadata.yaml").is_file());
     for bag in [read(&files), read(&[directory.to_owned()])] {
         assert_eq!((bag.messages, whole(&bag).messages_recorded), (received, received));
@@ -200,11 +201,12 @@ fn an_error_writes_what_was_before_and_after_it() {
     let line = recording.monitor.until_error("/chatter is ERROR");
     assert!(line.contains("no message any more") && line.contains(": writing "), "{line}");
     talker.send(50, 100);
-    // The silence after these messages also becomes an ERROR. This second ERROR belongs to the same file.
+    // The silence after these messages causes another ERROR. This second ERROR belongs to the same file.
     recording.monitor.until_error("added to the file");
     recording.monitor.until_error("wrote ");
     let received = recording.received();
-    // A trigger within a minute after the first file began waits. Its file is written at the end of the program.
+    // A trigger has to wait if it comes within a minute after the first file began. The file of this trigger is written
+    // at the end of the program.
     recording.monitor.process.signal("USR1");
     recording.monitor.until_error("SIGUSR1: a file begins in ");
     // The service is another trigger.

@@ -57,7 +57,8 @@ fn a_missing_package_is_named_and_other_topics_are_shown() {
     let domain = domain();
     let mut publisher = Program::start("qos_publisher.py", &[], domain);
     assert_eq!(publisher.request("unknown"), "done");
-    // The test creates a prefix with the markers and the share directories of all packages except test_msgs.
+    // The test creates an ament prefix (a directory of installed packages) with the markers and share directories of
+    // all packages except test_msgs.
     let prefix = tempfile::tempdir().unwrap();
     let index = Path::new("share/ament_index/resource_index/packages");
     fs::create_dir_all(prefix.path().join(index)).unwrap();

@@ -41,7 +41,7 @@ impl Windows {
         assert_eq!(sum(&self.windows, metric), expected, "{metric}");
     }
 
-    /// Asserts the number of samples of a metric, and that all samples are at least `least`.
+    /// Asserts that a metric has this number of samples, and that all its samples are at least `least`.
     fn assert_samples(&self, metric: &str, expected: u64, least: f64) {
         let metrics = self.windows.iter().map(|window| &window["metrics"][metric]);
         let measured: Vec<&Value> = metrics.filter(|metric| metric["count"].as_u64() > Some(0)).collect();

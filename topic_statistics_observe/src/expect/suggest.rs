@@ -11,11 +11,11 @@ use topic_statistics_core::{Escaped, Metric};
 
 use crate::{format, pattern::Pattern, row::Row};
 
-/// A latched topic with a longer silence than this number of its periods gets no condition for its rate.
+/// If a latched topic is silent for longer than this number of its periods, it gets no condition for its rate.
 const REGULAR_PERIODS: f64 = 3.0;
 
-/// Returns the text of a file of expectations that the rows fulfil, with a tolerance in percent. `None` if no row had a
-/// message. `program` watched the topics for the time `watched`.
+/// Returns the text of a file of expectations. The rows fulfil these expectations, with a tolerance in percent. `None`
+/// if no row had a message. `program` watched the topics for the time `watched`.
 pub fn suggest(
     program: &str,
     rows: &[&Row],

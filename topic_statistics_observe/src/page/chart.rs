@@ -49,7 +49,7 @@ pub fn dark_style() -> String {
     rules.collect()
 }
 
-/// Returns a colour as a hexadecimal number, as the SVG of the charts writes the colour.
+/// Returns a colour as a hexadecimal number, in the form that the SVG of the charts has.
 pub fn hex(RGBColor(red, green, blue): &RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }
@@ -69,7 +69,8 @@ struct Point {
 pub struct Line(Vec<Vec<Point>>);
 
 impl Line {
-    /// Returns the line of the values that `figures` selects from each slot. A slot without such a value is a gap.
+    /// Returns a line: for each slot, `figures` selects the value that the line shows. A slot without such a value is a
+    /// gap.
     pub fn new(parts: &[Vec<&Slot>], figures: impl Fn(&Slot) -> Merged) -> Self {
         let points = parts.iter().flat_map(|part| {
             let points: Vec<Option<Point>> =
@@ -129,7 +130,8 @@ pub fn lines(lines: &[Line], from_zero: bool, until: f64) -> Option<String> {
                         light.mix(0.2),
                     )])?;
                 }
-                // The line spans from the start of the first to the end of the last window, so one window gives a line.
+                // The line spans from the start of the first window to the end of the last window, so that even one
+                // window gives a line.
                 let first = part.first().map(|point| (time.value(point.began), point.mean));
                 let last = part.last().map(|point| (time.value(point.ended), point.mean));
                 let middle = part.iter().map(|point| at(point, point.mean));
@@ -176,7 +178,7 @@ pub fn histogram(bars: &[Bar]) -> Option<String> {
     })
 }
 
-/// Draws bars (start, end, height) as one shape, which takes a fifth of the SVG text of separate shapes.
+/// Draws bars (start, end, height) as one shape: this takes a fifth of the SVG text that separate shapes would take.
 fn draw_bars(
     chart: &mut Chart,
     bars: impl Iterator<Item = (f64, f64, f64)>,

@@ -193,7 +193,7 @@ fn the_file_is_there_whole_or_not_at_all() {
     assert_eq!((&*read("report.html"), &*read("link.html")), ("second", "by a link"));
     assert!(!path("link.html").is_symlink());
 
-    // The directory of the page is removed during the run.
+    // The directory of the page is removed before the page is written.
     let gone = tempfile::tempdir().unwrap();
     let file = PageFile::new(&gone.path().join("report.html")).unwrap();
     drop(gone);

@@ -128,8 +128,8 @@ impl Slot {
         }
     }
 
-    /// Returns whether no window is missing between this slot and the next slot. The check tolerates half a window,
-    /// because the monitor notices the end of a window only when it polls the rows.
+    /// Returns whether no window is missing between this slot and the next slot. The check tolerates a gap of half a
+    /// window, because the monitor notices the end of a window only when it polls the rows.
     fn is_followed_by(&self, next: &Self) -> bool {
         next.began <= self.ended.saturating_add(next.window.max(self.window) / 2)
     }

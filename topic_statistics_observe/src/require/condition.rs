@@ -126,8 +126,8 @@ pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
     let may_be_silent = window.metrics.iter().any(counts_calls);
     match value {
         Value::Missing(Missing::Messages) if may_be_silent => Value::Unknown,
-        // A source of statistics does not publish its number of messages. But `inferred`, which is derived from the
-        // source's metrics, shows that this window had no messages.
+        // A source of statistics does not publish its number of messages. But `inferred`, a number that is derived from
+        // the metrics of the source, shows that this window had no messages.
         Value::Unknown if window.inferred == Some(0) && !needs_no_message && !may_be_silent => {
             Value::Missing(Missing::Messages)
         }

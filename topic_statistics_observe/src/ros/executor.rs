@@ -28,7 +28,7 @@ impl Spinning {
         Ok(Self { commands, thread: Some(thread) })
     }
 
-    /// Errors if the executor has stopped by itself. Only the first call after the stop errors.
+    /// Errors if the executor has stopped by itself. Only the first call after the executor has stopped errors.
     pub fn check(&mut self) -> Result<(), ExecutorEnded> {
         let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else { return Ok(()) };
         let errors = thread.join().map_err(|_| ExecutorEnded::Panicked)?;
@@ -46,7 +46,7 @@ impl fmt::Debug for Spinning {
 impl Drop for Spinning {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // `halt_spinning` has no effect before the executor spins, so the call is repeated.
+            // `halt_spinning` has no effect before the executor has begun to spin, so the call is repeated.
             while !thread.is_finished() {
                 self.commands.halt_spinning();
                 std::thread::sleep(Duration::from_millis(1));

@@ -38,7 +38,7 @@ impl Interrupt {
     /// Starts to listen for SIGINT, SIGTERM and the signals in `further`.
     ///
     /// After the first signal, `grace` is called on the signal thread. `grace` returns when the program has had enough
-    /// time to end by itself. Then the default action of the signal ends the process.
+    /// time to end by itself. After that, the default action of the signal ends the process.
     pub fn listen(further: &[i32], grace: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let mut signals = Signals::new([&[SIGINT, SIGTERM], further].concat())?;
         let received = Arc::<Received>::default();

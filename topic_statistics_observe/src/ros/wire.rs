@@ -38,7 +38,8 @@ pub struct MetricWindow {
     pub metric: String,
     /// The unit of the statistics, with any characters.
     pub unit: String,
-    /// The times are on the system clock of the node's host. If it was stepped back, the stop can be before the start.
+    /// The times are on the system clock of the node's host. If this clock was stepped back, the stop can be before the
+    /// start.
     pub window: Window,
     /// The statistics, in `unit`. NaN means that a value was not measured.
     pub figures: Summary,
@@ -51,7 +52,7 @@ pub struct MetricDistribution {
     pub source: String,
     pub metric: Metric,
     pub window: Window,
-    /// The samples, in the unit of the metric. Boxed to keep the messages small that wait in a queue.
+    /// The samples, in the unit of the metric. Boxed, so that the messages that wait in a queue are small.
     pub distribution: Box<Distribution>,
 }
 

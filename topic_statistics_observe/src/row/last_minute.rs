@@ -46,7 +46,8 @@ impl LastMinute {
         slots.retain(|slot| slot.is_in_minute_before(ended));
         let length = MINUTE / Self::SLOTS as u32;
         if let Some(last) = slots.back_mut() {
-            // The merge fails if the number of samples overflows. Only a malicious message contains so many samples.
+            // The merge fails if the number of samples overflows; a new slot follows then. Only a malicious message
+            // contains so many samples.
             let is_merged = ended.saturating_duration_since(last.since) < length
                 && Arc::make_mut(&mut last.distribution).merge(distribution);
             if is_merged {
@@ -128,7 +129,7 @@ mod tests {
         // One minute after its last message, a topic has no percentiles, even if no window ends.
         assert!(minute.distribution(AGE, at(151)).is_none());
         assert_eq!(minute.metrics(at(151)).count(), 0);
-        // Windows of 0.1 s are also removed with their slot.
+        // Windows of 0.1 s are also merged, and are removed with their slot.
         let mut minute = LastMinute::default();
         for tenth in 0..6000 {
             let ended = at(0) + Duration::from_millis(100 * tenth);

@@ -51,7 +51,7 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
 /// received since the end of the previous window that was read.
 ///
 /// If `since` is more than `received`, the monitor did not read some windows before this window, because the monitor
-/// had no CPU time. Then the result is `own`, the number from the metrics of this window, or `None`.
+/// had no CPU time. In that case, the result is `own`: the number from the metrics of this window, or `None`.
 fn in_window(
     total: Option<u64>,
     before: Option<u64>,

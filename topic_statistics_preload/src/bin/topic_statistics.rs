@@ -48,7 +48,7 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             ExitCode::SUCCESS
         }
-        // The build of packages calls this option to get the manual page and the completions.
+        // The script that builds the packages uses this option to get the manual page and the completions.
         Some((option, [what])) if option == "--generate" => match generated(what) {
             Some(text) => {
                 print!("{text}");
@@ -130,8 +130,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reads the file of expectations as the processes will read it. Makes the file's path absolute, because the
-    /// processes may have other working directories. Errors if the file or its path is wrong.
+    /// Reads the file of expectations in the way in which the processes will read it. Makes the file's path absolute,
+    /// because the processes may have other working directories. Errors if the file or its path is wrong.
     fn check(mut self) -> Result<Self, String> {
         let namespace = match &self.expect_namespace {
             None => Namespace::default(),
@@ -181,7 +181,7 @@ fn find() -> Result<PathBuf, String> {
     let found = places.iter().find(|place| place.is_file());
     let listed = || places.each_ref().map(|place| place.display().to_string()).join(", ");
     let path = found.ok_or_else(|| format!("{LIBRARY} is not found: neither is there {}", listed()))?;
-    // The loader splits LD_PRELOAD at spaces and colons.
+    // The loader splits LD_PRELOAD at spaces and colons, so the path must have neither.
     let is_split = |byte: &u8| matches!(byte, b' ' | b':');
     match path.as_os_str().as_encoded_bytes().iter().any(is_split) {
         true => Err(format!("{} cannot be preloaded: its path has a space or a colon", path.display())),

@@ -23,8 +23,8 @@ fn callbacks_of_rclpy_make_hops_and_timers_none() {
     let second = [&["second", "/a", "/b", "--delay", "0.2"], &others[..]].concat();
     let mut second = start("chain.py", &second, &options);
     wait_for("hops", || {
-        // Publishes only if no message waits at the second node, whose callback takes 200 ms. A hop begins at the
-        // source timestamp, so it would include the wait.
+        // The test publishes a message only if no message waits at the second node, whose callback takes 200 ms. A hop
+        // begins at the source timestamp of the message, so a hop would include this wait.
         if second.request("received") == second.request("count") {
             source.request("publish 1");
         }
@@ -36,7 +36,8 @@ fn callbacks_of_rclpy_make_hops_and_timers_none() {
         settle(&mut reader, &hops);
         HOPS.map(|hop| count(&reader.metrics, hop, METRIC))
     };
-    // The threads of the first node may change the order of the messages, so the last message may not arrive last.
+    // The threads of the first node may change the order of the messages, so the message sent last may not arrive last
+    // at the second node.
     let last = source.request("last");
     let (mut before, mut published) = (settled(), String::new());
     wait_for("the last message", || {

@@ -9,7 +9,7 @@ use test_support::{command, domain, preload, wait_for, windows_of, Program, Read
 
 use crate::{output, preloaded, settle, start};
 
-/// A program with a node that forks, and then starts another program. Each test appends the end of the program.
+/// A program that has a node, forks, and then starts another program. Each test appends the end of the program.
 const SCRIPT: &str = "
 import os, subprocess, sys, time, rclpy
 from std_msgs.msg import Int32
@@ -103,8 +103,8 @@ fn nodes_share_one_thread_without_signals_and_publishers_that_outlive_the_first(
     wait_for_statuses(&["subscriber_1: /imu", "subscriber_2: /imu"]);
 }
 
-/// Returns the name of each thread of a process, and a mask of the signals that the thread blocks. Names are without
-/// digits, because some names contain numbers such as ports.
+/// Returns the name of each thread of a process, and a mask of the signals that the thread blocks. Digits are removed
+/// from the names, because some names contain numbers such as ports.
 pub fn threads(process: u32) -> Vec<(String, u64)> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
     let statuses = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());

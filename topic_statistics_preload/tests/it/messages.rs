@@ -118,7 +118,7 @@ fn each_message_of_cpp_is_in_one_window() {
     let mut reader = Reader::start(domain());
     let metrics = ("METRICS", "message_age,message_period,publication_seq_gap,callback_duration_ms");
     let mut node = spawn(node.command(domain()), &[("PERIOD", "0.5"), metrics]);
-    // If a node has two sources with the same topic, the source that is created later has a number.
+    // If a node has two sources with the same topic, the name of the source that is created later ends with a number.
     let [subscription, publisher] = ["/cpp:/imu", "/cpp:/imu (2)"];
     let [service, client] = ["/cpp:/set_camera_info", "/cpp:/set_camera_info (2)"];
     let expected = [

@@ -23,7 +23,8 @@ fn mean(windows: &Windows, source: &str, metric: &str) -> f64 {
 
 #[test]
 fn the_figures_of_a_message_start_at_its_callback() {
-    // The messages were received a second ago. The callbacks of the third subscription are not reported.
+    // The timestamps say that the messages were received a second ago. The callbacks of the third subscription are not
+    // reported.
     let script = "
 now = time.time_ns() - 1_000_000_000
 rmw.play(b'rmw_fastrtps_cpp', long(now), long(now), ctypes.c_ulong(0))
@@ -50,7 +51,8 @@ rmw.receive(without, long(150), long(-1))
 #[test]
 fn messages_that_a_program_takes_itself_start_at_the_take() {
     // The program polls two subscriptions in turn. The first message of each subscription is not counted, because its
-    // callback might still start. Later, callbacks of the second subscription start.
+    // callback might still start when the message was taken. After the polling, three callbacks of the second
+    // subscription start.
     let script = "
 one, two = subscribe('/own_one'), subscribe('/own_two')
 for _ in range(5):
@@ -64,7 +66,7 @@ for _ in range(3):
     };
     let counts = |metric| ["/own_one", "/own_two"].map(|source| windows.total(source, metric).0);
     assert_eq!(counts("message_age"), [4.0, 4.0 + 3.0]);
-    // The first of the three callbacks is not measured, because its message was measured at the take.
+    // The first of these three callbacks is not measured, because its message was already measured when it was taken.
     assert_eq!(counts("callback_duration_ms"), [0.0, 2.0]);
 }
 
@@ -86,7 +88,8 @@ does('J' * 15 + 'i' * 15, own)
     assert_eq!(total("message_period"), periods(&windows, source, "source_to_callback_ms"));
     assert_eq!(total("source_to_callback_ms"), by_dds + within);
     assert_eq!(total("message_age"), by_dds, "the content of a message within the process is not read");
-    // The first message by DDS and the first message within the process have no gap, because none precedes them.
+    // The first message by DDS and the first message within the process have no gap, because no message precedes them
+    // on the same way.
     assert_eq!(windows.total(source, "publication_seq_gap"), (by_dds + within - 2.0, 5.0 / 13.0));
     let publisher = "/own_both_in (2)";
     let all_windows = windows.samples(publisher, "publish_period");
@@ -167,7 +170,8 @@ wait_for_windows() # the executor's windows begin after those that this waits fo
     let Some(windows) = run_silently(script, &[("METRICS", "busy"), ("PERIOD", "0.7")]) else { return };
     let longest = windows.samples("executor", "longest_callback_ms");
     assert!(longest.iter().any(|(longest, _)| *longest >= 400.0), "{}", windows.0);
-    // The callbacks take 500 ms of all windows. On a busy machine, windows are longer, so this share is smaller.
+    // The callbacks take 500 ms of the total length of all windows. On a busy machine, windows are longer, so this
+    // share is smaller.
     let busy = windows.samples("executor", "busy").into_iter().map(|(busy, _)| busy).fold(0.0, f64::max);
     assert!((5.0..=100.0).contains(&busy), "{busy} %: {}", windows.0);
     assert_eq!(windows.samples("executor", "busy").last().unwrap().0, 0.0, "both callbacks have ended");

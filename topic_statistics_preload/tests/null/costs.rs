@@ -16,12 +16,14 @@ fn messages_calls_and_requests_allocate_nothing() {
         let mut command = Program::command("costs.py", &[rmw.to_str().unwrap(), "100000"], 0);
         let mut libraries = counting.display().to_string();
         if let Some(metrics) = metrics {
-            // With this period, no window ends during the test. On a busy machine, windows could wait too long.
+            // With this period, no window ends during the test. With a shorter one, windows could wait too long on a
+            // busy machine.
             preloaded(&mut command, &[("METRICS", metrics), ("PERIOD", "3600")]);
             libraries += &format!(":{}", preload::statistics().display());
         }
         let (_, printed, errors) = output(command.env("LD_PRELOAD", libraries));
-        // On a busy machine, the library may count messages without measuring them. Then the library writes this line.
+        // On a busy machine, the library may count messages without measuring them. In that case, the library writes a
+        // line with this text.
         assert!(errors.lines().all(|line| line.contains("was preempted for too long")), "{errors}");
         let figures: Vec<f64> = printed.split_whitespace().map(|figure| figure.parse().unwrap()).collect();
         [figures[8], figures[9]]
@@ -40,8 +42,9 @@ fn messages_calls_and_requests_allocate_nothing() {
 
 #[test]
 fn memory_of_endpoints_and_of_what_waits_is_bounded() {
-    // The first endpoints fill bounded lists, such as the schedule's lists. In the script, `h` is the field `uordblks`
-    // of mallinfo2: the allocated bytes. A leak of 10,000 endpoints takes at least 240 kB, unpublished windows 30 kB.
+    // The test measures only later growth, because the first endpoints fill bounded lists, such as the schedule's
+    // lists. In the script, `h` is the field `uordblks` of mallinfo2: the allocated bytes. A leak of 10,000 endpoints
+    // takes at least 240 kB, and windows that are not published yet take 30 kB.
     let script = "
 class Mallinfo(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in 'abcdefghij']

@@ -6,7 +6,8 @@ use std::mem::offset_of;
 
 use test_support::{compiles, cpp::includes};
 
-// This test includes the file, because a program that links the library is measured by the library.
+// This test includes the source file instead of linking the library, because the library measures a program that links
+// it.
 #[allow(dead_code)]
 #[path = "../../src/abi.rs"]
 mod abi;

@@ -8,7 +8,7 @@ use crate::{hide_package, output, preloaded, python, run_silently};
 
 #[test]
 fn a_process_without_ros_is_untouched() {
-    // Without ROS, the library does not read its options, so it does not report a wrong option.
+    // In a process without ROS, the library does not read its options, so it does not report a wrong option.
     for (program, arguments) in [("true", &[][..]), ("python3", &["-c", "import rclpy; raise SystemExit(5)"])]
     {
         let mut command = Command::new(program);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests of the preloaded library without ROS nodes. A middleware that does nothing also makes the calls of client
-//! libraries.
+//! Tests of the preloaded library without ROS nodes. A middleware that does nothing is used; it also makes the calls of
+//! client libraries.
 
 mod callbacks;
 mod costs;
@@ -71,7 +71,8 @@ fn add_libraries(command: &mut Command, folder: &Path) {
     command.env("LD_LIBRARY_PATH", std::env::join_paths(folders).unwrap());
 }
 
-/// Makes a command find all libraries except those of a package, in the returned folder of links.
+/// Creates a folder of links to all libraries except those of a package, and makes a command search this folder instead
+/// of theirs. Returns the folder.
 fn hide_package(command: &mut Command, package: &str) -> tempfile::TempDir {
     let links = tempfile::tempdir().unwrap();
     let [paths, prefixes] =

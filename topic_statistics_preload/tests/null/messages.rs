@@ -51,7 +51,8 @@ def play(number, name, source, received, sequence, steps):
     does(steps, cases[number])
 ",
     );
-    // The source of a hop is created only at the end of the window with the hop's first publication.
+    // The source of a hop is created only at the end of the window with the hop's first publication: the script waits
+    // for it.
     for steps in ["wc", "cc"] {
         for (number, (name, source, received, sequence, _)) in cases.iter().enumerate() {
             script += &format!("play({number}, b'{name}', {source}, {received}, {sequence}, '{steps}')\n");
@@ -105,7 +106,8 @@ fn only_the_callback_of_a_subscription_makes_a_hop() {
         ("cpxwp", 1.0),      // publications after a callback has returned, and after one has thrown
     ];
     let mut script = format!("cases = [case(number) for number in range({})]\n", cases.len());
-    // The source of a hop is created only at the end of the window with the hop's first publication.
+    // The source of a hop is created only at the end of the window with the hop's first publication: the script waits
+    // for it.
     script += "for case in cases:\n    does('wcwp', case)\nwait_for_windows()\nwait_for_windows()\n";
     for (number, (steps, _)) in cases.iter().enumerate() {
         script += &format!("does('w{steps}', cases[{number}])\n");
@@ -122,10 +124,10 @@ fn only_the_callback_of_a_subscription_makes_a_hop() {
 
 #[test]
 fn takes_without_a_callback_history_and_unknown_types() {
-    // Messages count if they are from another process, or from the own publisher before this publisher uses
-    // intra-process communication. Later copies from the own publisher do not count, except at a subscription without
-    // intra-process communication. The durabilities are rmw's: transient local, best available, system default and
-    // volatile. All messages were sent long ago.
+    // Messages count if they are from another process, or from this process's publisher before this publisher uses
+    // intra-process communication. Later copies from this process's publisher do not count, except at a subscription
+    // without intra-process communication. The durabilities are rmw's: transient local, best available, system default
+    // and volatile. All messages were sent long ago.
     let script = "
 own = case('copies')
 does('llcc' + 'Id' * 20 + 'c', own)

@@ -11,7 +11,8 @@ use crate::{add_libraries, preloaded};
 
 /// The letters that end a script: see orderings.c.
 const ENDS: [char; 7] = ['r', 't', '_', 'A', 'Q', 'K', 'I'];
-/// The number of runs at the same time. Most runs only wait, for windows or at the exit.
+/// The number of runs at the same time. Most runs only wait, for windows or at the exit, so many runs at once are no
+/// problem.
 const AT_ONCE: usize = 16;
 
 /// Returns whether the program can do the action `letter` of orderings.c after the actions `others`, and whether this

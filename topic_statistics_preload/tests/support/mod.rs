@@ -4,7 +4,7 @@ use std::process::Command;
 
 use test_support::preload;
 
-/// Preloads the library into the program of a command, with these options.
+/// Preloads the library, with these options, into the program that a command runs.
 pub fn preloaded(command: &mut Command, options: &[(&str, &str)]) {
     preload::preload(command, &preload::statistics());
     for (name, value) in options {

@@ -160,8 +160,8 @@ impl Endpoints {
     }
 }
 
-/// The counted metrics. If a node has several sources with the same topic, the sources that are created later have a
-/// number.
+/// The counted metrics. If a node has several sources with the same topic, the names of the sources that are created
+/// later end with a number.
 const COUNTED: [(&str, &str); 4] = [
     ("/shared:/own_shared (2)", "publish_duration_ms"),
     ("/shared:/own_shared (3)", "requests"),
@@ -189,7 +189,7 @@ fn threads_that_create_use_and_destroy_at_once_lose_no_sample_of_another() {
     std::env::set_var("TOPIC_STATISTICS_METRICS", "all");
     let Some(rmw) = preload::library("null_rclcpp") else { return };
     let rmw = CString::new(rmw.to_str().unwrap()).unwrap();
-    // SAFETY: The path is a string, and null_rmw.c declares the variable so.
+    // SAFETY: The path is a C string, and null_rmw.c declares the variable with this type.
     unsafe {
         let handle = libc::dlopen(rmw.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
         let on_statistics = libc::dlsym(handle, c"on_statistics".as_ptr());

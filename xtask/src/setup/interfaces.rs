@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::{child, workshop::Workshop};
 use crate::{environment::Environment, files::read_dir};
 
-/// The interface packages that `msg/` defines: one that distributions contain but no wheel, and this project's own.
+/// The interface packages that `msg/` defines: one that distributions contain, but no wheel, and our own one.
 pub const INTERFACE_PACKAGES: [&str; 2] = ["statistics_msgs", "topic_statistics_interfaces"];
 
 /// Runs the step that builds an interface package of this repository, and installs the package to `overlay`. Before the

@@ -29,7 +29,7 @@ pub fn check(directory: &Path) -> Result<()> {
     ensure!((os, arch) == ("linux", "x86_64"), "There are no ROS 2 wheels for {arch} {os}: {SOURCED_WORKS}");
     let python = env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
     check_python(&python)?;
-    // CMake looks for these compilers.
+    // CMake looks for these compilers if CXX is not set.
     let chosen = env::var("CXX").unwrap_or_else(|_| "c++ g++ clang++".to_owned());
     check_compiler(&chosen)?;
     let file_system = rustix::fs::statvfs(directory)?;

@@ -115,7 +115,7 @@ pub fn ensure(sourced: &Sourced, ros_dir: &Path, project: &Path) -> Result<Envir
 
     let description = format!("the ROS 2 that is sourced, {} ({first})", sourced.distro);
     let mut environment = Environment::new(description, project.join("target/ros").join(name));
-    // A changed search path makes cargo compile the interface crates again, so it changes only if necessary.
+    // If a search path changes, cargo compiles the interface crates again. So this is done only if necessary.
     if overlay.join("share").is_dir() {
         environment.prepend_prefix(&overlay)?;
     }

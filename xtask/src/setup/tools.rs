@@ -17,8 +17,8 @@ use crate::files::{remove, write_whole};
 /// The pip requirements of the tools, with versions and hashes.
 const LINT: &str = include_str!("../../requirements/lint.txt");
 const PACKAGING: &str = include_str!("../../requirements/packaging.txt");
-/// Installs only fixed versions. If a package has no wheel, it is built with the installed build tools, not with the
-/// newest ones. (Without `-I`, packages on the caller's PYTHONPATH would count as installed.)
+/// Installs only fixed versions. If a package has no wheel, it is built with the build tools that are already
+/// installed, not with the newest ones. (Without `-I`, packages on the caller's PYTHONPATH would count as installed.)
 const PINNED: &str =
     "-I -m pip install --disable-pip-version-check --no-input --retries=3 --require-hashes --no-deps \
      --no-build-isolation --progress-bar=off -r";

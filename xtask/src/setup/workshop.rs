@@ -22,7 +22,7 @@ pub struct Workshop {
     /// For each step so far, the path of its stamp and the content that the stamp must have.
     stamps: Vec<(PathBuf, String)>,
     count: usize,
-    /// The lock of the directory, held from the first step that must run until the workshop is dropped. Children
+    /// The lock of the directory: it is held from the first step that must run until the workshop is dropped. Children
     /// inherit the lock. So if only this process is killed, the next process waits for the remaining children.
     lock: Option<File>,
 }
@@ -50,7 +50,7 @@ impl Workshop {
         }
         rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty())?;
         self.lock = Some(lock);
-        // The stamps of the earlier steps were checked before the lock was taken, so they are checked again.
+        // The stamps of the earlier steps were checked before the lock was taken. So they are checked again.
         let is_unchanged = self.stamps.iter().all(|(stamp, made_from)| is_done(stamp, made_from));
         ensure!(is_unchanged, "Another process has changed {}; run it again", self.directory.display());
         Ok(())

@@ -104,7 +104,7 @@ struct Home(PathBuf);
 impl Home {
     /// Makes the home directory. If this is not possible on this machine, returns the reason.
     fn make(&self, venv: &Path) -> Result<(), String> {
-        // Without -I, colcon would find the empy of ROS 2 on PYTHONPATH, but it needs another version.
+        // Without -I, colcon would find the empy of ROS 2 on PYTHONPATH, but colcon needs another version of empy.
         let (made, text) = output(Command::new("python3").args(["-I", "-m", "venv"]).arg(venv));
         if !made {
             return Err(format!("python3 makes no virtual environment (apt install python3-venv?): {text}"));

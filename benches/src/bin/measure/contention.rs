@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! How long a record of a message takes while the thread that ends windows is preempted.
+//! How long it takes to record a message while the thread that ends windows is preempted.
 //!
 //! Three threads run on one core. The first thread ends windows without a pause, at normal priority. The second thread
 //! records messages at 5 kHz, at a real-time priority. The third thread works half of the time, at a lower real-time
-//! priority, and so preempts the first thread. A preempted thread cannot release a lock that it holds. So a record that
-//! waited for this lock would also wait for the third thread (priority inversion).
+//! priority, and so preempts the first thread. A preempted thread cannot release a lock that it holds. So if recording
+//! a message waited for this lock, it would also wait for the third thread (priority inversion).
 
 use std::{
     hint::black_box,
@@ -26,7 +26,7 @@ use crate::table::Table;
 const RECORDS: Duration = Duration::from_micros(200);
 const WORK: Duration = Duration::from_millis(5);
 
-/// Binds this thread to the first core. If `priority` is set, also sets the real-time priority.
+/// Binds this thread to the first core. If `priority` is set, also gives the thread this real-time priority.
 fn settle(priority: Option<i32>) -> std::io::Result<()> {
     let mut first = CpuSet::new();
     first.set(0)?;

@@ -11,8 +11,8 @@ use crate::{
     talker::{self, Kind},
 };
 
-/// A comparison of two listeners, usually without and with statistics: the name, the message type, the rate in Hz (0 is
-/// as fast as possible), and the settings of both listeners.
+/// A comparison of two listeners, of which usually only the second has statistics: the name, the message type, the rate
+/// in Hz (0 is as fast as possible), and the settings of both listeners.
 type Comparison = (&'static str, Kind, f64, [Setting; 2]);
 
 pub type Setting = (Statistics, Scope, Runtime);
@@ -50,7 +50,8 @@ pub fn measure(seconds: f64) -> Result<Table> {
         eprintln!("{name} ...");
         let run = |listener| listen(message, rate, listener, seconds);
         let pairs = (0..PAIRS).map(|pair| {
-            // The order of the pair alternates, so that a slow change of the machine's speed affects no ratio.
+            // The order of the two runs alternates from pair to pair, so that a slow change of the machine's speed
+            // affects no ratio.
             if pair % 2 == 0 {
                 Ok([run(without)?, run(with)?])
             } else {

@@ -31,7 +31,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Statistics {
     Off,
-    /// The listener has no statistics, but an idle publisher on /statistics.
+    /// The listener measures nothing, but has a publisher on /statistics that publishes nothing.
     Publisher,
     On,
     All,
@@ -67,7 +67,7 @@ pub struct Listened {
     /// Messages lost between the first and the last received message, including the warm-up.
     pub lost: u64,
     pub windows: u64,
-    /// The number of windows that did not start at the stop of the previous window.
+    /// The number of windows that did not start exactly when the previous window stopped.
     pub gaps: u64,
     pub seconds: f64,
     /// CPU time of the whole process since the end of the warm-up, in seconds.
@@ -88,7 +88,7 @@ impl Listened {
     }
 }
 
-/// The warm-up: this time after the first message, discovery is complete.
+/// The length of the warm-up. Discovery is complete this long after the first message.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 struct Received {
@@ -96,7 +96,8 @@ struct Received {
     /// The time at which the warm-up ended, and the process's CPU time at that moment.
     begun: Option<(Instant, Duration)>,
     messages: u64,
-    /// The publication sequence numbers of the first message and of the last one, including the warm-up.
+    /// The publication sequence numbers of the first and of the last received message; messages of the warm-up count
+    /// too.
     numbers: Option<(u64, u64)>,
     all: u64,
     /// The latency from source timestamp to callback, in microseconds.
@@ -152,7 +153,8 @@ fn listen<T: Message>(options: &Options) -> Result<()> {
     };
     let publisher = matches!(options.statistics, Statistics::Publisher);
     let _publisher = publisher.then(|| node.create_publisher::<MetricsMessage>("/statistics")).transpose()?;
-    // The number of windows, the number of windows that did not start at the previous stop, and the last stop.
+    // The number of windows, the number of windows that did not start when the previous window stopped, and the stop of
+    // the last window.
     let windows = Arc::new(Mutex::new((0, 0, None)));
     let _subscription: Box<dyn Any> = match (measured, options.scope) {
         (None, Scope::Node) => Box::new(node.create_subscription::<T, _>(topic, callback)?),

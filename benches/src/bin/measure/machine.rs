@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::process::{cpu, output};
 
-/// If other programs use at most this share of the processor time during a run, the machine was quiet.
+/// If other programs use at most this share of the processor time during a run, the machine counts as quiet.
 const QUIET: f64 = 0.05;
 
 pub struct Start {
@@ -16,7 +16,8 @@ pub struct Start {
     commit: String,
     date: String,
     load: String,
-    /// The processor time used until the start, in seconds: by the machine, and by this process with its children.
+    /// The processor time, in seconds, that the machine, and this process with its children, had used at the start of
+    /// the run.
     used: [f64; 2],
 }
 
@@ -27,7 +28,7 @@ impl Start {
         Ok(Start { at: Instant::now(), commit, date, load: load()?, used: used()? })
     }
 
-    /// Ends the run. Returns the figures of the run for the page.
+    /// Ends the run. Returns the figures of the run for docs/performance.md.
     pub fn end(self) -> Result<[(String, String); 9]> {
         let information = fs::read_to_string("/proc/cpuinfo")?;
         let model = information.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -70,7 +71,7 @@ fn load() -> Result<String> {
     Ok(load.split(' ').next().unwrap_or_default().to_owned())
 }
 
-/// Returns the busy processor time in seconds, of the whole machine and of this process.
+/// Returns the used processor time in seconds: of the whole machine, and of this process.
 fn used() -> Result<[f64; 2]> {
     let stat = fs::read_to_string("/proc/stat")?;
     let times = stat.lines().next().context("/proc/stat is empty")?.split_whitespace().skip(1).take(8);

@@ -2,7 +2,8 @@
 
 //! `cargo xtask bench`: measures the cost of statistics. Prints tables in Markdown, or writes docs/performance.md.
 //!
-//! Each measurement has a module. If a measurement needs several processes, this program runs itself again for each.
+//! Each measurement has a module. If a measurement needs several processes, this program starts itself again for each
+//! process.
 
 mod contention;
 mod end_to_end;

@@ -13,7 +13,8 @@ use crate::{
     table::{median, Table},
 };
 
-/// A depth of the history, and the heap in bytes: of a plain publisher, of statistics, and with distributions.
+/// The depth of the history, and the heap in bytes: of a plain publisher, of statistics, and of statistics with
+/// distributions.
 type Heap = (String, [Option<f64>; 3]);
 
 pub fn measure(_seconds: f64) -> Result<Table> {
@@ -50,7 +51,8 @@ pub fn run() -> Result<()> {
 }
 
 /// Returns the heap, in bytes, of a created value. The value is created several times, because threads of the
-/// middleware also allocate memory. The first creation in a process also loads libraries and registers types.
+/// middleware also allocate memory, which disturbs single measurements. The first creation in a process takes more,
+/// because it also loads libraries and registers types.
 fn heaps_of<T>(create: impl Fn() -> Result<T>) -> Result<Vec<f64>> {
     let measure = |_| {
         let before = heap();

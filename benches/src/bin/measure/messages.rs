@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The cost of a message and of a window in the library. Times are from `cost.rs`, counts from this package's tests.
+//! The cost of a message and of a window in the library. The times come from the benchmarks in `cost.rs`, the counts
+//! from this package's tests.
 
 use std::{collections::BTreeMap, env, fs, path::Path};
 
@@ -57,7 +58,7 @@ pub struct Messages {
     counts: BTreeMap<String, String>,
 }
 
-/// Runs the benchmarks with these options for criterion. Then runs the tests.
+/// Runs the benchmarks, and passes `options` to criterion. Then runs the tests.
 pub fn measure(options: &[&str]) -> Result<Messages> {
     let bench = ["bench", "--package", "benchmarks", "--bench", "cost", "--", "--quiet"];
     cargo(&[&bench, options].concat())?;
@@ -95,7 +96,7 @@ impl Messages {
         table
     }
 
-    /// Returns the figures for the text of the page. The table is not among them.
+    /// Returns the figures for the text of docs/performance.md. The figures of the table are not included.
     pub fn figures(&self) -> Vec<(String, String)> {
         let [clock, record, with_clock] =
             ["floor/clock", "default/record", "default/record_with_clock"].map(|name| self.time(name));

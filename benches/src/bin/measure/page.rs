@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Writes docs/performance.md: the text of `benches/performance.md` with the figures of one run in place of `{name}`.
+//! Writes docs/performance.md: the text of `benches/performance.md`, with a figure of one run in place of each
+//! `{name}`.
 
 use std::{collections::BTreeMap, fs, time::Instant};
 
@@ -11,7 +12,7 @@ use crate::{machine::Start, messages, Measurement, MEASUREMENTS};
 const TEMPLATE: &str = include_str!("../../../performance.md");
 const PAGE: &str = "docs/performance.md";
 
-/// The measurements on the page: the option of each measurement, and the seconds of each run.
+/// The measurements on the page: the command line option of each measurement, and its seconds per run.
 const TABLES: [(&str, f64); 6] = [
     ("memory", 0.0),
     ("end-to-end", 2.5),

@@ -10,7 +10,7 @@ use crate::{
     table::{median, Table},
 };
 
-/// The values of `TOPIC_STATISTICS_METRICS` that are measured; `None` runs without the preloaded library.
+/// The values of `TOPIC_STATISTICS_METRICS` whose cost is measured; `None` runs without the preloaded library.
 const METRICS: [Option<&str>; 5] = [
     None,
     Some("message_age,message_period"),

@@ -67,7 +67,8 @@ impl Programs {
     }
 }
 
-/// Reads an observer's output until it has received a message, or until the limit. Returns the last reported losses.
+/// Reads an observer's output until the observer has received a message, or until the time limit. Returns the last
+/// reported losses.
 fn read(lines: &Receiver<String>, limit: Duration, until_it_receives: bool) -> Option<u64> {
     let (deadline, mut lost) = (Instant::now() + limit, None);
     while let Ok(line) = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {

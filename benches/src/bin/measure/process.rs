@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Starts processes, and reads their reports and their use of the machine.
+//! Starts processes, and reads their reports and how much processor time and memory they use.
 
 use std::{
     env, fs,
@@ -27,8 +27,8 @@ pub fn command(program: impl AsRef<Path>) -> Command {
 
 /// Returns the command that runs this program as a process of a measurement, with its options.
 pub fn itself(process: &str, options: &impl Serialize) -> Result<Command> {
-    // This program's file may have been replaced, because `cargo test` rebuilds it with the features of
-    // dev-dependencies. /proc/self/exe is the running program.
+    // `cargo test` may have replaced this program's file, because it rebuilds the file with the features of
+    // dev-dependencies. /proc/self/exe is always the running program.
     let mut command = command("/proc/self/exe");
     command.arg(process).arg(serde_json::to_string(options)?);
     Ok(command)
@@ -69,7 +69,8 @@ pub fn cpu_time() -> Duration {
 /// adds the CPU time of ended children.
 pub fn cpu(directory: impl AsRef<Path>, with_children: bool) -> Result<f64> {
     let stat = fs::read_to_string(directory.as_ref().join("stat"))?;
-    // The process name before these fields may contain spaces. A tick is 1/100 s (USER_HZ).
+    // The process name before these fields may contain spaces, so the fields are counted from the end of the name. A
+    // tick is 1/100 s (USER_HZ).
     let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat has an unknown format")?;
     let ticks = fields.split(' ').skip(11).take(if with_children { 4 } else { 2 }).map(str::parse::<f64>);
     Ok(ticks.collect::<Result<Vec<_>, _>>()?.iter().sum::<f64>() / 100.0)

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Measures nodes with many subscriptions. The process also contains the publishers and a reader of `/statistics`, so
-/// the figures include these.
+/// the figures include their cost.
 pub fn measure(seconds: f64) -> Result<Table> {
     let mut table = Table::new(
         "subscriptions | CPU | memory | threads | tick | messages on `/statistics` | missing | with a window",

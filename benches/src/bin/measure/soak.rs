@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks that memory does not grow: while the library records 1e8 messages, and in a listener at 2000 Hz that runs for
-//! a long time, compared with a short run.
+//! Checks that memory does not grow while the library records 1e8 messages. Also compares a long run of a listener at
+//! 2000 Hz with a short run.
 
 use anyhow::Result;
 
@@ -13,7 +13,7 @@ use crate::{
     talker::Kind,
 };
 
-/// Records 1e8 messages. Then a listener runs for a tenth of the time, and another listener for the whole time.
+/// Records 1e8 messages. Then a listener runs for a tenth of `seconds`, and another listener for all `seconds`.
 pub fn measure(seconds: f64) -> Result<Table> {
     std::env::set_var("MESSAGES", "25000000"); // for each of the test's four recorders
     let test = ["test", "--release", "--quiet", "--package", "benchmarks", "--test", "it"];

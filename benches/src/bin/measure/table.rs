@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// A table. Each row is a text: its cells, separated by ` | `. The first row is the header.
+/// A table. Each row is a text, which consists of cells separated by ` | `. The first row is the header.
 pub struct Table(Vec<String>);
 
 impl Table {

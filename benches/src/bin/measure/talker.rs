@@ -45,7 +45,7 @@ pub fn run(options: Options) -> Result<()> {
     }
 }
 
-/// Publishes messages on `load` at a rate. A slow publication does not change the planned times of later messages.
+/// Publishes messages on `load` at a rate. If a publication is slow, the planned times of later messages stay the same.
 fn publish<T: rosidl_runtime_rs::Message>(
     node: &Node,
     rate: f64,

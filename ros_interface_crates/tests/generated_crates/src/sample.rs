@@ -7,7 +7,8 @@ use serde_json::Value;
 /// The kind of values in a message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Variant {
-    /// All values are different and not the default. Bounded sequences and strings are at their bounds.
+    /// All values differ from each other and from the default value. Bounded sequences and strings have the largest
+    /// length that their bounds allow.
     Full,
     /// Strings and sequences are empty. Everything else is as in `Full`.
     Empty,
@@ -39,7 +40,7 @@ impl Source {
         self.given
     }
 
-    /// Returns the number of elements for a sequence of at most `bound`.
+    /// Returns the number of elements that a sequence of at most `bound` elements gets.
     fn length(&self, bound: usize) -> usize {
         match self.variant {
             // Messages with millions of elements would take too long.
@@ -70,7 +71,7 @@ impl Source {
 pub trait Sample: PartialEq + Sized {
     fn sample(source: &mut Source) -> Self;
 
-    /// Returns the value in the form of `tests/echo.py`.
+    /// Returns the value as JSON, in the form that `tests/echo.py` uses.
     fn to_json(&self) -> Value;
 
     /// Returns a sample that differs from `default`. If the variant allows only one value, returns this value.
@@ -117,9 +118,9 @@ macro_rules! sample_number {
     };
 }
 
-// The multiplier is odd, so that consecutive small integers differ.
+// The multiplier is odd, so that consecutive values of `next` differ even in the smallest integer types.
 sample_number!(|min| min, |next| u64::from(next).wrapping_mul(0x9E37_79B9_7F4A_7C15), i8 u8 i16 u16 i32 u32 i64 u64);
-// The lowest value is the negative number that is closest to 0.
+// For floating point numbers, the value of `Lowest` is the negative number that is closest to 0.
 sample_number!(|_| -f32::from_bits(1), |next| next as f32 + 0.1, f32);
 sample_number!(|_| -f64::from_bits(1), |next| f64::from(next) + 0.1, f64);
 

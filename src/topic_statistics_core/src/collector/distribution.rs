@@ -133,8 +133,8 @@ impl Distribution {
     /// orders of magnitude.
     pub const MIN_SCALE: i32 = 2;
 
-    /// The largest number of samples that a distribution has after a [`merge`](Self::merge). A `u64` could count twice
-    /// as many samples.
+    /// The largest number of samples that a distribution has after a [`merge`](Self::merge). A `u64` could count about
+    /// twice as many samples.
     const MAX_MERGED: u64 = 1 << 63;
 
     /// Accepts a sample. Returns false and ignores the sample if it is NaN or infinite.
@@ -175,7 +175,7 @@ impl Distribution {
         self.maximum = if sample > self.maximum { sample } else { self.maximum };
     }
 
-    /// Counts a sample whose bucket does not exist yet, or whose count has reached its maximum.
+    /// Counts a sample whose bucket does not exist yet, or whose bucket's count cannot grow further.
     #[cold]
     #[inline(never)]
     fn add_elsewhere(&mut self, index: i32, is_negative: bool) {
@@ -210,14 +210,14 @@ impl Distribution {
 
     fn add(&mut self, other: &Self) {
         let sum = self.with_buckets(other, NARROW).or_else(|| self.with_buckets(other, WIDE));
-        // Counts of 64 bits have room for all samples, so the sum is not `None`.
+        // A sum with counts of 64 bits has room for all samples, so `sum` is not `None` here.
         *self = sum.unwrap_or_default();
     }
 
     /// Returns the sum of two distributions, with `buckets` buckets for each sign; `None` if a count overflows.
     fn with_buckets(&self, other: &Self, buckets: u32) -> Option<Self> {
         let mut shift = self.shift.max(other.shift);
-        // The indices of the first and the last bucket of each sign.
+        // For the positive and for the negative samples: the indices of the first and the last bucket.
         let mut ranges = [false, true].map(|is_negative| {
             let range = |distribution: &Self| {
                 distribution.range(is_negative).map(|(low, high)| {
@@ -240,8 +240,9 @@ impl Distribution {
         }
         let mut threshold = self.threshold.max(other.threshold);
         if threshold.is_some() || !fit(&ranges) {
-            // As many buckets of the largest absolute values as possible are kept. Both signs get the same threshold.
-            // Otherwise the threshold would depend on the order of the samples.
+            // Of the buckets, those with the largest absolute values are kept, as many as possible. Positive and
+            // negative samples get the same threshold. With one threshold for each sign, the threshold would depend on
+            // the order of the samples.
             let high = ranges.iter().flatten().map(|(_, high)| *high).max();
             threshold = threshold.max(high.map(|high| high - (buckets as i32 - 1)));
         }
@@ -272,7 +273,8 @@ impl Distribution {
         Some(sum)
     }
 
-    /// Adds a count to a bucket that exists or that is below the threshold. Returns `None` if the count overflows.
+    /// Adds a count to an existing bucket, or to the zero count if the bucket is below the threshold. Returns `None` if
+    /// the count overflows.
     fn add_count(&mut self, index: i32, is_negative: bool, count: u64) -> Option<()> {
         if self.threshold.is_some_and(|threshold| index < threshold) {
             self.zero_count += count;
@@ -291,14 +293,15 @@ impl Distribution {
         Some(())
     }
 
-    /// Returns the indices of the first and the last bucket of a sign that have samples.
+    /// Returns the indices of the first and the last bucket that have samples, for the positive or for the negative
+    /// samples.
     fn range(&self, is_negative: bool) -> Option<(i32, i32)> {
         let mut indices = self.side(is_negative).map(|(index, _)| index);
         let first = indices.next()?;
         Some((first, indices.next_back().unwrap_or(first)))
     }
 
-    /// Returns the buckets of one sign that have samples: index and count.
+    /// Returns the buckets that have samples, for the positive or for the negative samples: index and count.
     fn side(&self, is_negative: bool) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
         let side = if is_negative { &self.negative } else { &self.positive };
         let is_wide = self.buckets == WIDE;
@@ -349,8 +352,8 @@ impl Distribution {
         self.side(false)
     }
 
-    /// Returns the buckets of negative samples with a count above 0: the index by the absolute value, and the count, in
-    /// ascending order of the indices.
+    /// Returns the buckets of negative samples with a count above 0: the index, which follows from the samples'
+    /// absolute values, and the count, in ascending order of the indices.
     pub fn negative(&self) -> impl DoubleEndedIterator<Item = (i32, u64)> + '_ {
         self.side(true)
     }
@@ -361,15 +364,15 @@ impl Distribution {
         counts(self.positive())
     }
 
-    /// Returns the index of the first bucket of negative samples by their absolute values, and the counts from this
-    /// bucket to the last bucket that has samples.
+    /// Returns the index of the first bucket of negative samples, and the counts from this bucket to the last bucket
+    /// that has samples. The indices follow from the samples' absolute values.
     pub fn negative_counts(&self) -> (i32, Vec<u64>) {
         counts(self.negative())
     }
 
     /// Returns an upper bound of the error of each quantile that is not NaN, relative to the exact quantile. The bound
-    /// is `base - 1`, from 0.003 to 0.19. (Samples below 2.2e-308 have fewer digits. So their quantiles can have an
-    /// additional error of 5e-324.)
+    /// is `base - 1`, from 0.003 to 0.19. (Samples below 2.2e-308 have fewer digits. So quantiles in this range can
+    /// have an additional error of 5e-324.)
     pub fn relative_error(&self) -> f64 {
         (std::f64::consts::LN_2 / f64::from(1 << self.scale())).exp_m1()
     }
@@ -379,8 +382,9 @@ impl Distribution {
     /// The exact quantile of `n` samples is the sample of rank `quantile * n`, rounded up, in ascending order. The
     /// result is in the same bucket as the exact quantile. Within the bucket, the result is interpolated by the rank,
     /// as in Prometheus's `histogram_quantile`. The interpolation assumes that the samples of a bucket are evenly
-    /// distributed on a logarithmic scale. So the result differs from the exact quantile by at most
-    /// [`relative_error`](Self::relative_error). The result is never below the minimum or above the maximum.
+    /// distributed on a logarithmic scale. Because the result and the exact quantile are in the same bucket, they
+    /// differ by at most [`relative_error`](Self::relative_error). The result is never below the minimum or above the
+    /// maximum.
     ///
     /// The result is NaN in three cases: there are fewer than `1 / (1 - quantile)` samples; `quantile` is not in
     /// `[0, 1)`; or the [`zero_threshold`](Self::zero_threshold) is not zero and the absolute value of the exact
@@ -392,8 +396,8 @@ impl Distribution {
         if !(0.0..1.0).contains(&quantile) {
             return f64::NAN;
         }
-        // As an `f64`, 0.07 is a little more than 7/100. The product is reduced a little, so that its rank in 100
-        // samples is 7 and not 8.
+        // As an `f64`, 0.07 is a little more than 7/100. The product is reduced a little, so that the quantile 0.07 of
+        // 100 samples has rank 7 and not rank 8.
         let rank = (quantile * count as f64 * (1.0 - 4.0 * f64::EPSILON)).ceil() as u64;
         if rank >= count {
             return f64::NAN;
@@ -436,7 +440,7 @@ impl Side {
         if is_wide {
             return 0..WIDE as usize;
         }
-        // The fold has no branch, so a few vector instructions check all counts of a chunk.
+        // This fold has no branch, so the compiler can check all counts of a chunk with a few vector instructions.
         let has_counts = |chunk: &[u32]| chunk.iter().fold(0, |all, count| all | count) > 0;
         let mut chunks = self.counts.chunks(CHUNK);
         match chunks.position(has_counts) {

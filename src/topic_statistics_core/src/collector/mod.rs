@@ -2,8 +2,8 @@
 
 //! Collectors are arithmetic only: samples go in, and a summary comes out.
 //!
-//! Collectors use no ROS type, no clock and no lock. Every time is an argument. Only [`SequenceTracker`] allocates
-//! memory, for each publisher that it has not seen before.
+//! Collectors use no ROS type, no clock and no lock. They get every time as an argument. Only [`SequenceTracker`]
+//! allocates memory, for each publisher that it has not seen before.
 
 mod age;
 mod distribution;
@@ -20,7 +20,7 @@ pub use summary::SummaryCollector;
 
 use crate::summary::Summary;
 
-/// Returns the summary of one sample, or of no sample.
+/// Returns the summary of one sample, or of no sample if `sample` is `None`.
 pub fn single_sample(sample: Option<f64>) -> Summary {
     let mut collector = SummaryCollector::default();
     if let Some(sample) = sample {

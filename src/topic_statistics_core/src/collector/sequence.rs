@@ -40,8 +40,8 @@ pub struct SequenceTracker<Gid> {
     evictions: u32,
 }
 
-/// The losses of the publishers that are followed. The difference of two of these values is exact if no publisher was
-/// replaced between the two.
+/// The losses of the publishers that are followed. The difference between two values of this type is exact if no
+/// publisher was replaced between the two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Followed {
     pub(crate) lost: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Followed {
     pub(crate) evictions: u32,
 }
 
-/// The meaning of a message's sequence number.
+/// What a message's sequence number says about the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequence {
     /// The message is the first of its publisher. Messages sent before the first message are not counted as lost.
@@ -139,8 +139,8 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         let lost = publisher.lost;
         let sequence = publisher.add_number(number);
         if self.lost != UNKNOWN {
-            // The total includes this publisher's losses before this message (`lost`). They are replaced by its losses
-            // now.
+            // The total includes the losses that this publisher had before this message (`lost`). These losses are
+            // replaced by the losses after this message.
             self.lost = (self.lost - lost).saturating_add(publisher.lost);
         }
         match sequence {
@@ -161,8 +161,8 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         self.has_lost_track
     }
 
-    /// Corrects the times of last messages after a suspend of the host: moves each time before `start` back by the
-    /// suspended time `by`, because the monotonic clock does not count this time.
+    /// Corrects the publishers' times of last messages after the host was suspended: moves each time before `start`
+    /// back by the duration `by` of the suspend, because the monotonic clock does not count this duration.
     pub(crate) fn put_back(&mut self, start: i64, by: i64) {
         for publisher in self.publishers.iter_mut().filter(|publisher| publisher.last_heard < start) {
             publisher.last_heard = publisher.last_heard.saturating_sub(by);
@@ -199,8 +199,8 @@ impl<Gid: Copy + Eq> SequenceTracker<Gid> {
         }
     }
 
-    /// Returns whether the losses were reduced by one for the late number `number`. The number belongs to the publisher
-    /// of the last accepted message.
+    /// Returns whether the late message with the number `number` reduced the losses by one. The number belongs to the
+    /// publisher of the last accepted message.
     pub(crate) fn is_taken_back(&self, number: u64) -> bool {
         let publisher = self.publishers.get(self.last);
         publisher.is_some_and(|publisher| publisher.can_take_back(steps(number, publisher.number)))
@@ -319,7 +319,8 @@ impl<Gid> FollowedPublisher<Gid> {
 /// Stands for a number of losses that is too large for a `u64`.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Returns how many numbers `to` is ahead of `from`. `u64::MAX` is not a sequence number.
+/// Returns how many numbers `to` is ahead of `from`. `u64::MAX` is left out of the count, because it is not a sequence
+/// number.
 pub(crate) fn steps(from: u64, to: u64) -> u64 {
     match to >= from {
         true => to - from,
@@ -431,8 +432,8 @@ mod tests {
         const MOST: u64 = SequenceTracker::<u64>::PUBLISHERS as u64;
         let mut tracker = SequenceTracker::default();
         for gid in 0..MOST {
-            // The times decrease, as after steps back of the clock. Nevertheless the publisher with the longest silence
-            // has to be found.
+            // The times decrease, as after steps back of the clock. Nevertheless the tracker has to find the publisher
+            // with the longest silence.
             tracker.accept(gid, 1, -(gid as i64));
         }
         tracker.accept(0, 2, i64::MIN);

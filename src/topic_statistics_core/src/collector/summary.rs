@@ -134,7 +134,7 @@ mod tests {
             (&[4.5][..], 4.5, 4.5, 4.5, f64::NAN), // one sample has no standard deviation
             (&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], 2.0, 9.0, 5.0, 2.0), // the standard deviation of the population
             (&[-3.0, -1.5, -1.5], -3.0, -1.5, -2.0, 0.5_f64.sqrt()),
-            // A figure that overflows is NaN, and not infinite.
+            // A figure that is too large for an `f64` is NaN, and not infinite.
             (&[f64::MAX, f64::MIN, 1.0], f64::MIN, f64::MAX, f64::NAN, f64::NAN),
             (&[1e200, -1e200], -1e200, 1e200, 0.0, f64::NAN),
         ] {
@@ -169,7 +169,8 @@ mod tests {
 
         #[test]
         fn an_offset_does_not_change_the_spread(spread in prop::collection::vec(-1e-3..1e-3, 2..SAMPLES)) {
-            // The addition of the offset rounds the samples. `samples` has the rounded values.
+            // Adding the offset rounds the samples, so The exact result is computed from the rounded values, too.
+            // `samples` has the rounded values.
             let samples: Vec<f64> = spread.iter().map(|sample| sample + 1e9).collect();
             let centred: Vec<f64> = samples.iter().map(|sample| sample - 1e9).collect();
             let ours = collect(&samples).standard_deviation;

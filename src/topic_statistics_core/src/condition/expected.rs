@@ -16,7 +16,8 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Parses the value of a quantity with this name and unit. Returns an error with the wrong part of the value.
+    /// Parses the value of a condition on the quantity with the given name and unit. Returns an error with the wrong
+    /// part of the value.
     pub(super) fn parse<'a>(text: &'a str, name: &str, unit: &'static str) -> Result<Self, Wrong<'a>> {
         // If a part is missing, the error is about the whole value.
         let whole = |(word, problem): Wrong<'a>| (if word.is_empty() { text } else { word }, problem);

@@ -18,8 +18,8 @@
 //! - `VALUE` is a number. With `=` and `!=` the value can also be a range with both ends (`90..110`), or a number with
 //!   a tolerance (`100±10%`, or `100+-10%`). A value without a unit is in the unit of the quantity: ms, Hz, bytes,
 //!   bytes/s, %. Units are `ns`, `us`, `ms`, `s` and `min`; `Hz` and `kHz`; `B`, `kB`, `MB`, `GB`, `KiB`, `MiB` and
-//!   `GiB`; the units of bytes with `/s`; `%`. In a range, a unit after the end also applies to the start. If the start
-//!   has a unit, the end needs a unit, too.
+//!   `GiB`; the units of bytes with `/s`; `%`. In a range, a unit after the second number also applies to the first
+//!   number. If the first number has a unit, the second number needs a unit, too.
 //!
 //! Spaces separate conditions. The value NaN fulfills no condition.
 //!
@@ -94,8 +94,8 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Returns the topic or the source that this condition is about, as the name was written before this condition, or
-    /// before an earlier condition of the same text. `None` if no topic was written.
+    /// Returns the topic or the source that this condition is about: the name that was written before this condition,
+    /// or otherwise the last name before an earlier condition of the same text. `None` if no topic was written.
     pub fn topic(&self) -> Option<&str> {
         self.topic.as_deref()
     }
@@ -119,8 +119,9 @@ impl Condition {
         }
     }
 
-    /// Returns the lowest value that fulfills this condition, in the unit of the quantity. With the operator `>`, the
-    /// values above the result fulfill the condition. `None` if the condition has no lower limit.
+    /// Returns the lowest value that fulfills this condition, in the unit of the quantity. With the operator `>`, only
+    /// values above the result fulfill the condition, and not the result itself. `None` if the condition has no lower
+    /// limit.
     pub fn lower_limit(&self) -> Option<f64> {
         match self.operator {
             Operator::Greater | Operator::GreaterOrEqual => Some(self.expected.highest),
@@ -129,8 +130,9 @@ impl Condition {
         }
     }
 
-    /// Returns the highest value that fulfills this condition, in the unit of the quantity. With the operator `<`, the
-    /// values below the result fulfill the condition. `None` if the condition has no upper limit.
+    /// Returns the highest value that fulfills this condition, in the unit of the quantity. With the operator `<`, only
+    /// values below the result fulfill the condition, and not the result itself. `None` if the condition has no upper
+    /// limit.
     pub fn upper_limit(&self) -> Option<f64> {
         match self.operator {
             Operator::Less | Operator::LessOrEqual => Some(self.expected.lowest),
@@ -223,7 +225,8 @@ impl fmt::Display for Condition {
 impl FromStr for Conditions {
     type Err = ConditionError;
 
-    /// Returns an error with the place of the wrong word and the words that are possible there.
+    /// If the text is wrong, returns an error with the place of the wrong word and with the words that are possible
+    /// there.
     fn from_str(text: &str) -> Result<Self, ConditionError> {
         let mut reader = Reader { text, rest: text.trim_start(), topic: None };
         let mut conditions = vec![];
@@ -307,8 +310,8 @@ impl<'a> Reader<'a> {
         word
     }
 
-    /// Returns whether a word is probably a topic without a colon: the word is no metric, no colon follows, and the
-    /// word has a slash or a condition begins after it.
+    /// Returns whether a word is probably a topic whose colon was forgotten: the word is no metric, no colon follows,
+    /// and either the word has a slash or a condition begins after it.
     fn is_topic_without_colon(&self, word: &str) -> bool {
         let is_metric = word.split('.').next().is_some_and(|name| Quantity::named(name).is_some());
         let mut next = Reader { text: self.text, rest: self.rest, topic: None };
@@ -327,8 +330,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the name of a source without its number. A second source with the same node and name has a number:
-/// `/relay:/imu (2)` becomes `/relay:/imu`.
+/// Returns the name of a source without its number. If two sources have the same node and name, a number is appended to
+/// the second name: `/relay:/imu (2)` becomes `/relay:/imu`. `/relay:/imu (2)` becomes `/relay:/imu`.
 fn without_number(topic: &str) -> &str {
     let parts = topic.strip_suffix(')').and_then(|topic| topic.rsplit_once(" ("));
     let is_number = |number: &str| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
@@ -354,7 +357,7 @@ const SIGNS: [char; 4] = ['<', '>', '=', '!'];
 impl Operator {
     /// Returns the operator at the start of a text, and how the operator is written.
     fn at_start_of(text: &str) -> Option<(&'static str, Self)> {
-        // Longer operators come first, because some operators start with another operator.
+        // Longer operators come first, because some operators begin with a shorter operator.
         let all = [
             ("<=", Self::LessOrEqual),
             (">=", Self::GreaterOrEqual),

@@ -15,7 +15,7 @@ use crate::{
     window::Window,
 };
 
-/// A finished window, as a [`Judge`] needs it.
+/// The facts about a finished window that a [`Judge`] needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JudgedWindow {
@@ -69,16 +69,16 @@ pub struct Judge {
     spans: Spans,
     /// The longest time over which a condition counts messages, in seconds; `None` if no condition counts messages.
     looks_back: Option<f64>,
-    /// Whether the source may be silent, because the expectations limit silence. Then, after silence, a window without
-    /// messages can also be a good window (see [`AfterSilence`]).
+    /// Whether the source may be silent for a while, because the expectations say how long its silence may last. Then,
+    /// after silence, a window without messages can also be a good window (see [`AfterSilence`]).
     may_be_silent: bool,
     phase: Phase,
     /// The total length of all windows that the judge has accepted.
     elapsed: Duration,
-    /// The total length of the latest windows in a row that had no message. A window with an unknown number of messages
-    /// sets this length to 0.
+    /// The total length of the windows without a message since the last window that had a message. A window with an
+    /// unknown number of messages sets this length to 0.
     silent: Duration,
-    /// The value of `elapsed` when the level began.
+    /// The value of `elapsed` when the present level began.
     since: Duration,
     health: Health,
     /// Whether the last window changed the health.
@@ -95,14 +95,14 @@ enum Phase {
     /// conditions.
     Judging {
         /// The count of good windows since messages resumed after silence. `None` if there was no silence, or if there
-        /// were enough good windows.
+        /// were enough good windows since the silence.
         after_silence: Option<AfterSilence>,
     },
     Silent,
 }
 
-/// Counts the good windows in a row after silence. In a good window, no condition is violated, and there are messages,
-/// or the source may be silent.
+/// Counts the good windows in a row after silence. In a good window, no condition is violated. A good window also has
+/// messages, unless the source may be silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AfterSilence {
     windows: u32,
@@ -116,7 +116,7 @@ struct Judged {
     level: Level,
     condition: Condition,
     fails: bool,
-    /// The number of windows in a row whose result is the opposite of `fails`.
+    /// The number of the latest windows in a row whose result contradicts `fails`.
     opposed: u32,
     /// The value of `Judge::elapsed` when the first window with the opposite result began.
     opposed_since: Duration,
@@ -170,8 +170,8 @@ impl Judge {
     }
 
     /// Assumes that the source had messages before its first window. Then the judge does not wait for a first message,
-    /// and silence is stale after the same time as after a message. An example is a map that was published before the
-    /// first window, and is not published again.
+    /// and silence at the start is stale after the same time as silence after a message. An example is a map that was
+    /// published before the first window, and is not published again.
     #[must_use]
     pub fn after_messages(self) -> Self {
         Self { had_messages: true, ..self }
@@ -188,7 +188,7 @@ impl Judge {
     }
 
     /// Returns how many windows led to each level, in the order of [`Level::ALL`]. A window is not counted if the
-    /// source still waits for its first message and the message is not overdue.
+    /// source still waits for its first message and this message is not overdue yet.
     pub fn windows(&self) -> [u64; Level::ALL.len()] {
         self.windows
     }
@@ -207,8 +207,8 @@ impl Judge {
     /// [`Level::Ok`] changed.
     ///
     /// Windows have to follow each other without a gap. After a gap, use a new judge. `value` returns the window's
-    /// value of a quantity. [Counted quantities](super) are an exception: the judge counts them itself, and only calls
-    /// `value` with [`Quantity::Bytes`].
+    /// value of a quantity. [Counted quantities](super) are an exception: the judge counts them itself, and calls
+    /// `value` only for the bytes that it needs for this ([`Quantity::Bytes`]).
     pub fn accept(
         &mut self,
         window: &JudgedWindow,
@@ -344,11 +344,11 @@ impl Judge {
     }
 }
 
-/// A function that returns three values of a span (the messages of several windows in a row): the lowest value that the
-/// span's messages prove, the counted value, and the highest value.
+/// A function that returns three values of a span (the messages of several windows in a row): the lowest value that is
+/// possible with these messages, the counted value, and the highest possible value.
 type Evidence = fn(&Span) -> (f64, f64, f64);
 
-/// A quantity that is counted over as many windows as needed.
+/// A quantity that is counted over as many windows as a decision needs.
 struct Counted {
     looks_back: f64,
     evidence: Evidence,
@@ -397,8 +397,8 @@ impl Judged {
         };
         match self.condition.quantity() {
             Rate | Metric(self::Metric::Frequency, Average | Minimum | Maximum) => of_rate(Span::rate),
-            // A limit in bytes per second does not say how many messages are needed for a decision, so the time is
-            // fixed.
+            // A limit in bytes per second does not say how many messages are needed for a decision, so the messages are
+            // counted over a fixed time.
             Bandwidth => Some(Counted { looks_back: Self::BANDWIDTH_LOOKS_BACK, evidence: Span::bandwidth }),
             Metric(metric, figure) if metric.is_period() => match figure {
                 Average => of_period(Span::period),
@@ -471,7 +471,7 @@ impl Judged {
         Some(fulfils)
     }
 
-    /// Checks the condition over the shortest time, up to now, in which enough messages were received to decide.
+    /// Checks the condition over the shortest time before now that has enough messages for a decision.
     fn count(&mut self, spans: &Spans, counted: &Counted, has_messages: bool) -> Option<bool> {
         for span in spans.up_to_now() {
             if span.seconds == 0.0 {
@@ -523,21 +523,22 @@ impl Judged {
 }
 
 impl Span {
-    /// Returns the rate in Hz: the lowest rate that the messages prove, the counted rate, and the highest rate.
+    /// Returns the rate in Hz: the lowest rate that is possible with these messages, the counted rate, and the highest
+    /// possible rate.
     fn rate(&self) -> (f64, f64, f64) {
         let messages = self.messages as f64;
         ((messages - 1.0).max(0.0) / self.seconds, messages / self.seconds, (messages + 1.0) / self.seconds)
     }
 
-    /// Returns the period in milliseconds: the lowest period that the messages prove, the counted period, and the
-    /// highest period.
+    /// Returns the period in milliseconds: the lowest period that is possible with these messages, the counted period,
+    /// and the highest possible period.
     fn period(&self) -> (f64, f64, f64) {
         let (lowest, rate, highest) = self.rate();
         (1e3 / highest, 1e3 / rate, 1e3 / lowest)
     }
 
-    /// Returns the bytes per second: the lowest value that the messages prove, the counted value, and the highest
-    /// value. NaN if the bytes are unknown.
+    /// Returns the bytes per second: the lowest value that is possible with these messages, the counted value, and the
+    /// highest possible value. NaN if the bytes are unknown.
     fn bandwidth(&self) -> (f64, f64, f64) {
         if self.messages == 0 {
             return (0.0, 0.0, f64::INFINITY); // the next message may have any size

@@ -17,26 +17,26 @@
 //!   ignored for the condition.
 //! - **A window without a message** proves nothing, with one exception: it can prove that a limit is violated, for
 //!   example the lower limit of a rate.
-//! - **A rate is counted.** A window can cut a period at its start and at its end, so n messages prove only a rate of
-//!   `n - 1` to `n + 1` messages in the window's time. The rate is checked over the shortest time, up to now, in which
-//!   enough messages were received to decide: at most the time of 100 messages at the limit of the condition. If this
-//!   time is not enough to decide, the condition does not fail. So a condition never fails if every period of the topic
-//!   keeps the limit, even if the topic is slow and the windows are short. A rate that misses its limit by 2 % or more
-//!   is detected. `bandwidth` and `frequency_hz` are counted in the same way, and so are the mean, minimum and maximum
-//!   of a period in windows without a period.
+//! - **A rate is counted.** The start and the end of a window can each cut a period in two, so n messages prove only a
+//!   rate of `n - 1` to `n + 1` messages in the window's time. The rate is checked over the shortest time before now
+//!   that has enough messages for a decision: at most the time that 100 messages take at the limit of the condition. If
+//!   this time is not enough to decide, the condition does not fail. So a condition never fails if every period of the
+//!   topic keeps the limit, even if the topic is slow and the windows are short. A rate that misses its limit by 2 % or
+//!   more is detected. `bandwidth` and `frequency_hz` are counted in the same way, and so are the mean, minimum and
+//!   maximum of a period in windows without a period.
 //! - **Stale means silence** and nothing else. A source is stale if its silence lasts for three times the longest
 //!   period that the conditions on `rate`, `period` or `silent` accept. Without such a condition, it is stale after a
 //!   silence of 10 s. In both cases, the silence has to last for at least a whole window. The level changes after the
-//!   first window that reaches this time.
+//!   first window at whose end the silence has lasted this long.
 //! - **A latched topic** (all its publishers are transient local) may be published only once. Its silence is stale only
 //!   if `rate`, `period` or [`stale_after`](Expectations::stale_after) limits the silence. A publisher delivers its
 //!   history when a subscription matches it. A window with history is not compared with the conditions.
-//! - **After silence** the level is [`Level::Warn`] until no condition was violated in `clear_after` windows with
-//!   messages. A window with an unknown number of messages does not count. Windows without messages count if `silent`
+//! - **After silence** the level is [`Level::Warn`] until `clear_after` windows in a row had messages and violated no
+//!   condition. A window with an unknown number of messages does not count. Windows without messages count if `silent`
 //!   or [`stale_after`](Expectations::stale_after) limits the silence.
 //! - **At the start** no window is compared with the conditions until the first message. The next whole window is the
-//!   first one that is compared. A topic without any message is stale after 10 s, or after three of its longest
-//!   accepted periods if this time is longer.
+//!   first one that is compared. A topic without any message is stale after 10 s, or after three times the longest
+//!   period that its conditions accept if this time is longer.
 //!
 //! ```
 //! use topic_statistics_core::health::{Expectations, JudgedWindow, Judge, Level, Value};
@@ -89,7 +89,7 @@ pub enum Level {
     Ok = 0,
     /// A condition for WARN fails, or messages have only recently resumed after silence.
     Warn = 1,
-    /// A condition for ERROR fails, or the source is silent and its silence is set to mean an error.
+    /// A condition for ERROR fails, or the source is silent and the expectations say that silence is an error.
     Error = 2,
     /// The source is silent: it has no messages.
     Stale = 3,
@@ -169,7 +169,8 @@ impl Default for Expectations {
 impl Expectations {
     const RAISE_AFTER: u32 = 2;
     const CLEAR_AFTER: u32 = 3;
-    /// The time to wait for the first message, and for the next message, unless the conditions set another time.
+    /// How long to wait for the first message, and how long silence may last after a message, unless the conditions set
+    /// another time.
     const SILENCE: Duration = Duration::from_secs(10);
     /// Silence is stale after this number of periods. The period is the longest period that the conditions accept.
     const SILENT_PERIODS: f64 = 3.0;
@@ -228,8 +229,8 @@ impl Expectations {
         errors.chain(self.warn_unless.iter().map(|condition| (Level::Warn, condition)))
     }
 
-    /// Returns the expectations of a source that may be silent. The silence of such a source is stale only if an option
-    /// or a condition limits the silence.
+    /// Returns these expectations for a source that may be silent. The silence of such a source is stale only if an
+    /// option or a condition limits the silence.
     pub(crate) fn with_silence(self) -> Self {
         let is_limited = self.conditions().any(|(_, condition)| longest_period(condition).is_some());
         let never = |limit: Option<Duration>| limit.or((!is_limited).then_some(Duration::MAX));
@@ -240,7 +241,7 @@ impl Expectations {
         }
     }
 
-    /// Returns the expectations of a latched topic, whose publishers are transient local and may publish only once.
+    /// Returns these expectations for a latched topic, whose publishers are transient local and may publish only once.
     /// Silence after the first message is stale only if an option or a condition limits the silence.
     pub fn latched(self) -> Self {
         Self { stale_after: self.clone().with_silence().stale_after, ..self }
@@ -265,7 +266,7 @@ impl Expectations {
         self.first_message_within.unwrap_or_else(|| self.default_limit())
     }
 
-    /// Returns 10 s, or three times the longest period that a condition is about, if this time is longer.
+    /// Returns 10 s, or three times the longest period that the conditions have as a limit, if this time is longer.
     fn default_limit(&self) -> Duration {
         let shortest = |condition: &Condition| match condition.quantity() {
             Quantity::Rate => condition.upper_limit().map(|rate| 1.0 / rate.max(0.0)),
@@ -338,7 +339,7 @@ pub enum Cause {
     },
     /// The source has no messages any more.
     Silence,
-    /// The source has messages again after silence, but too few windows with messages to be as expected.
+    /// The source has messages again after silence, but too few windows with messages since then for the level OK.
     MessagesAgain,
 }
 

@@ -37,7 +37,7 @@ pub struct Names<'a> {
 impl Names<'_> {
     /// Returns whether a condition with the topic `topic` is about the source.
     pub fn include(self, topic: &str) -> bool {
-        // The source name of a stopwatch or a counter has the given name after the node's name and a colon.
+        // The source name of a stopwatch or a counter consists of the node's name, a colon and the given name.
         let after_node = |source: &'_ str| source.split_once(':').is_some_and(|(_, name)| name == topic);
         [self.topic, self.given].contains(&Some(topic))
             || [self.source, self.plain_source]
@@ -107,7 +107,8 @@ impl Expectations {
     }
 
     /// Returns an error with the reason if a source of this kind never measures the quantity of a condition. A
-    /// condition with a topic is checked for any source, because it may apply to any source.
+    /// condition with a topic may apply to a source of any kind, so it is an error only if no kind of source can
+    /// measure its quantity.
     pub fn check(&self, kind: SourceKind) -> Result<(), (String, String)> {
         for (_, condition) in self.conditions() {
             let kind = condition.topic().is_none().then_some(kind);

@@ -267,8 +267,8 @@ fn windows_are_counted_by_the_level_that_they_led_to() {
 #[test]
 fn a_window_says_of_samples_only_what_is_known() {
     let mut judged = Windows::new(warn_unless("age<50 lost=0").stale_after(Duration::MAX), SECOND);
-    // First, there are windows without messages, which prove nothing. After that, the value is unknown, as after a step
-    // of the clock.
+    // First, the windows without messages prove nothing. In the windows after these, the value is unknown, as it would
+    // be after a step of the clock.
     judged.follow("1:10=O 1:0=O 0:90=O 0:-=O 0:90=O 100x1:-=O 1:!=O 0:!=O 1:-=O 1:!=W");
     assert_eq!(judged.judge.health().lasting, 4 * SECOND, "since the first violation");
     judged.follow("100x1:-=W 1:0=W 1:-=W 1:0=W 1:0=O"); // unknown values do not clear the level, either
@@ -323,7 +323,8 @@ fn windows_of_unknown_messages_neither_raise_nor_clear() {
     Windows::new(warn_unless("age<50"), SECOND).follow("2x1:0=O 100x?:-=O 9x0:0=O 0:0=S");
 }
 
-/// A map is published once, perhaps late. After that, it is published rarely. Unknown values do not clear the level.
+/// A map is published once, perhaps late. After that, it is published rarely. Windows with an unknown number of
+/// messages do not clear the level.
 #[test]
 fn a_topic_that_may_be_silent_needs_no_second_message() {
     let mut map = Windows::new(warn_unless("silent<5min"), SECOND);

@@ -33,9 +33,9 @@ pub struct LastWindow<'a> {
     pub length: Duration,
     /// Messages per second; NaN if unknown.
     pub rate: f64,
-    /// The messages received up to the end of the window; `None` if the number is unknown.
+    /// The number of messages received up to the end of the window; `None` if the number is unknown.
     pub received: Option<u64>,
-    /// The messages lost up to the end of the window; `None` if the number is unknown.
+    /// The number of messages lost up to the end of the window; `None` if the number is unknown.
     pub lost: Option<u64>,
     /// The metrics by their `metrics_source` names, with their summaries.
     pub metrics: Vec<(&'a str, Summary)>,
@@ -145,7 +145,7 @@ impl Values {
         self.add_number("frame_rate_msg", rate);
         self.add_count("total_dropped_frames", window.and_then(|window| window.lost));
         let (lowest, highest) = limits(judge, |quantity| quantity == Quantity::Rate);
-        // A lower limit for one level and an upper limit for the other level are not a range.
+        // A lower limit and an upper limit form a range only if both are limits for the same level.
         let range = lowest.zip(highest).filter(|((of_lowest, _), (of_highest, _))| of_lowest == of_highest);
         let (lowest, highest) = (lowest.map(|(_, limit)| limit), highest.map(|(_, limit)| limit));
         if let Some(((_, lowest), (_, highest))) = range {
@@ -224,8 +224,8 @@ impl Values {
 /// A limit, and the level of the conditions that have this limit.
 type Limit = Option<(Level, f64)>;
 
-/// Returns the lower and the upper limit of a quantity. Each limit is from the conditions for WARN. If these conditions
-/// have no such limit, it is from the conditions for ERROR.
+/// Returns the lower and the upper limit of a quantity. Each limit is from the conditions for WARN. If the conditions
+/// for WARN have no such limit, the limit is from the conditions for ERROR.
 fn limits(judge: &Judge, is_it: impl Fn(Quantity) -> bool) -> (Limit, Limit) {
     let limit = |bound: fn(&Condition) -> Option<f64>, better: fn(f64, f64) -> f64| {
         let limits = |level: Level| {

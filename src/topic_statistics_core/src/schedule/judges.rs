@@ -71,7 +71,8 @@ struct Judged {
     judge: Judge,
     /// The totals of the source at the end of the last window.
     totals: Option<Totals>,
-    /// For each percentile in a condition: the samples since there were last enough samples to compare the percentile.
+    /// For each percentile in a condition: the samples since the last time when there were enough samples to compare
+    /// the percentile.
     samples: Vec<(Metric, Figure, Distribution)>,
 }
 
@@ -89,8 +90,8 @@ impl Judges {
     /// How long to wait for new sources after a condition is set. After this time, a condition that applies to no
     /// source is reported.
     const NAMES_KNOWN_AFTER: Duration = Duration::from_secs(15);
-    /// The shortest time between two diagnostics. When the level of a source becomes ERROR, the next diagnostics are
-    /// due after this time.
+    /// The shortest time between two diagnostics. If the level of a source becomes ERROR, the next diagnostics are due
+    /// as soon as this time has passed since the last diagnostics.
     const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
 
     /// Creates the judges. `node` contains the expectations of the node, and `publishes` is true if the node publishes
@@ -185,8 +186,8 @@ impl Judges {
     }
 
     /// Returns the conditions of the node that apply to no source, each with the reason. Each condition is returned
-    /// only once. The check waits for some time after a condition was set, because the source of the condition may be
-    /// created later.
+    /// only once. The check waits for some time after a condition was set, because the source that the condition is
+    /// about may be created later.
     pub fn check_names(&mut self, sources: impl Fn() -> Vec<Arc<Source>>, now: Instant) -> Vec<String> {
         let all = [Level::Error, Level::Warn];
         let unchecked = all.into_iter().filter(|level| !self.checked.contains(level));
@@ -233,7 +234,7 @@ impl Judges {
         !self.changed.is_empty()
     }
 
-    /// Takes the new health of all sources.
+    /// Returns the new health of all sources, and forgets it.
     pub fn take_changed(&mut self) -> Vec<Changed> {
         std::mem::take(&mut self.changed)
     }

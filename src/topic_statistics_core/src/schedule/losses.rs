@@ -77,7 +77,7 @@ impl Event {
 }
 
 impl LossEvents {
-    /// If ended subscriptions of this number of topics have unpublished losses, an event is due at once.
+    /// If the unpublished losses of ended subscriptions are on this number of topics, an event is due at once.
     const ENDED: usize = 1000;
 
     /// Creates the loss events of the node `node_name`. At most `max_rate` events are published per second; 0 disables

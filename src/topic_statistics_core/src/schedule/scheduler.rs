@@ -374,8 +374,8 @@ impl Scheduler {
     ) {
         let deadline = now() + Self::DRAIN;
         let mut failures = Failures::default();
-        // The event is published before the messages, because the time may be too short for all messages, and the event
-        // has all unpublished losses.
+        // The loss event is published first: it contains all unpublished losses, and the remaining time may be too
+        // short for all messages.
         if let Some(event) = &event {
             event.publish(&mut failures);
             published = Some(now());
@@ -399,7 +399,7 @@ impl Scheduler {
         if let Some(published) = published {
             sleep((published + Self::LINGER).saturating_duration_since(now()));
         }
-        // If nothing else owns the publishers of these messages, the publishers end here.
+        // If nothing else owns the publishers of the event and the messages, this line ends these publishers.
         drop((event, messages));
     }
 

@@ -88,8 +88,8 @@ pub enum Action {
     },
 }
 
-/// The results of ended windows that watchers and the node's log receive. Watchers run the code of other crates, so the
-/// caller must not hold a lock.
+/// What watchers and the node's log receive after windows have ended. Watchers run the code of other crates, so the
+/// caller must not hold a lock when it hands these results out.
 #[derive(Default)]
 #[non_exhaustive]
 pub struct HandOut {
@@ -141,7 +141,7 @@ struct Warned {
 }
 
 impl Schedule {
-    /// The largest number of totals of ended subscriptions that are kept.
+    /// At most this number of totals of ended subscriptions is kept.
     const ENDED: usize = 1000;
     /// The time from the enabling of a subscription to the check of its publishers. All subscriptions that are enabled
     /// within this time are checked together.
@@ -200,8 +200,8 @@ impl Schedule {
         }
     }
 
-    /// Sets the expectations from a source's own options, which replace the node's expectations. Call this between
-    /// [`add`](Self::add) and [`complete`](Self::complete).
+    /// Sets the expectations from a source's own options. For this source, they replace the node's expectations. Call
+    /// this between [`add`](Self::add) and [`complete`](Self::complete).
     pub fn expect(&mut self, source: &Source, own: Expectations) {
         if let Some(new) = self.new_entries.iter_mut().find(|new| new.collects_by(&source.collector)) {
             new.entry.judge.expect(own);
@@ -210,7 +210,7 @@ impl Schedule {
 
     /// Checks conditions of the node. Returns an error with the reason if a condition would apply to a source that does
     /// not measure the condition's quantity. If several sources have the name in the condition, the condition applies
-    /// only to sources of a kind that measures the quantity.
+    /// only to those of them whose kind can measure the quantity.
     pub fn check_measured(&self, conditions: &[Condition]) -> Result<(), String> {
         let without_own = self.entries.iter().filter(|entry| entry.judge.own().is_none());
         let sources: Vec<_> = without_own.filter_map(|entry| entry.source.upgrade()).collect();
@@ -303,8 +303,8 @@ impl Schedule {
         self.defaults
     }
 
-    /// Changes the default options. A change of the distributions applies to the windows that start next. After a
-    /// change of the publish period, the current windows end one new period from now.
+    /// Changes the default options. A change of the distributions applies to the windows that start next. If the
+    /// publish period is changed, the current windows end one new period after the change.
     pub fn change_defaults(
         &mut self,
         change: impl FnOnce(&mut SourceDefaults),
@@ -393,8 +393,8 @@ impl Schedule {
             let sources = self.entries.iter().filter_map(|entry| entry.source.upgrade());
             return Action::CheckPublishers(sources.collect());
         }
-        // If publishing takes longer than the time between two diagnostics, diagnostics are always due. To let other
-        // work happen, too, the waiting messages are published after each health.
+        // If publishing takes longer than the time between two diagnostics, diagnostics are always due. So that other
+        // work happens, too, the waiting messages are published each time after the health was published.
         let has_diagnosed = std::mem::take(&mut self.has_diagnosed);
         if !has_diagnosed && self.has_judges() && self.judges.start_diagnostics(now) {
             (self.has_diagnosed, self.has_handed_out) = (true, true);
@@ -526,8 +526,8 @@ impl Schedule {
     }
 
     fn end_windows_of(&mut self, period: Duration, now: Instant, clock: &dyn Clock) {
-        // The publishers that already publish the offset of the host's clock for this window. Each publisher does this
-        // only once.
+        // The publishers that already publish the offset of the host's clock for the windows that end now. Each
+        // publisher publishes this offset only once for these windows.
         let mut with_clock_offset: Vec<WindowPublisher> = vec![];
         let first = self.finished.len();
         for entry in &mut self.entries {
@@ -598,7 +598,7 @@ impl Warned {
     /// step. Returns `None` if another source has already found the same step, so that its warning was already
     /// returned.
     fn clock_step(&mut self, step: i64, offset: i64) -> Option<String> {
-        // Each source reads the offset separately, so the offsets of one step differ slightly.
+        // Each source reads the offset itself, so two sources read slightly different offsets for the same step.
         const SAME: u64 = 50_000;
         let before = self.clock_offset.replace(offset);
         let is_new = before.is_none_or(|before| offset.abs_diff(before) > SAME);

@@ -13,8 +13,8 @@ use topic_statistics_core::{
 
 use crate::input::Input;
 
-/// Every figure must equal the oracle's figure up to 1e-9 of the largest sample, or be NaN if there is no value. No
-/// figure may be infinite.
+/// Every figure may differ from the oracle's figure by at most 1e-9 of the largest sample; a figure without a value
+/// must be NaN. No figure may be infinite.
 pub fn collectors(bytes: &[u8]) {
     let mut input = Input(bytes);
     match input.below(4) {
@@ -46,7 +46,8 @@ fn check_summary(summary: &Summary, samples: &[f64], what: &str) {
         let is_same = if expected.is_nan() {
             ours.is_nan()
         } else {
-            // The squares in the standard deviation underflow below 1e-150, and overflow above 1e150.
+            // The standard deviation needs the squares of the samples: they underflow for samples below 1e-150, and
+            // overflow for samples above 1e150.
             (ours - expected * divisor).abs() <= (1e-9 * size).max(1e-150) || (ours.is_nan() && size > 1e150)
         };
         assert!(is_same, "{what}: {name} {ours}, expected {expected} times {divisor}, of {samples:?}");
@@ -98,8 +99,8 @@ fn milliseconds(from: i64, to: i64) -> f64 {
 fn times(input: &mut Input) {
     let first = if input.bool() { FirstPeriod::CarriedOver } else { FirstPeriod::NoSample };
     let (mut ages, mut periods) = (AgeCollector::default(), PeriodCollector::new(first));
-    // `samples` are the ages in the window, and `messages` the times of its messages. With `CarriedOver`, the last
-    // message of the previous window comes first.
+    // `samples` are the ages in the window, and `messages` the times of its messages. With `CarriedOver`, `messages`
+    // begins with the last message of the previous window.
     let (mut samples, mut messages) = (vec![], vec![]);
     let mut last = 1_790_000_000_000_000_000;
     loop {
@@ -115,7 +116,8 @@ fn times(input: &mut Input) {
         if input.is_empty() {
             break;
         }
-        // For the collector of periods, the largest time means "no message". A clock reaches it after 292 years.
+        // For the collector of periods, the largest time means "no message". A real clock reaches this time only after
+        // 292 years.
         let now = input.time(last).min(i64::MAX - 1);
         let stamp = input.time(now);
         ages.accept(stamp, now);
@@ -160,7 +162,8 @@ fn sequences(input: &mut Input) {
         }
         latest.insert(gid, number);
         let totals = tracker.totals();
-        // A late message was counted as lost earlier, unless it was sent before the first received message or long ago.
+        // A late message is subtracted from the losses, except if it was sent before the first received message or long
+        // ago. So the oracle knows only bounds of the total.
         if let Some(ours) = totals.lost.map(u128::from) {
             assert!(is_known && (lost.saturating_sub(late)..=lost).contains(&ours), "{ours} of {lost}");
         }

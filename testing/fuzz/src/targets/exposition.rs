@@ -23,8 +23,8 @@ use super::from_statistics::{distribution, message};
 use crate::{check::has_no_control, input::Input};
 
 /// The number of time series must be bounded, and no two may be the same. A scraper must be able to read each line. A
-/// counter must not fall while it exists. No series of a sender may be left out while another sender holds more series
-/// than both senders would need together.
+/// counter must not fall while it exists. If series of one sender are left out, no other sender may hold more series
+/// than both senders need together.
 pub fn exposition(bytes: &[u8]) {
     let mut input = Input(bytes);
     // Every input starts at the same time. The clock is read only once, so that an input always gives the same result.
@@ -98,7 +98,8 @@ pub fn exposition(bytes: &[u8]) {
     assert_eq!((state.sources().len(), state.diagnostics().len(), state.series()), (0, 0, 0));
 }
 
-/// Returns a status of the source `/a:/b`. One of two programs has compared this source with its expectations.
+/// Returns a status of the source `/a:/b`. The status comes from one of two programs, which has compared the source
+/// with its expectations.
 fn judged(input: &mut Input) -> DiagnosticStatus {
     let value = |key: &str, value: String| KeyValue { key: key.to_owned(), value };
     let counts = [(); 4].map(|()| input.u8().to_string()).join(" ");
@@ -114,7 +115,7 @@ fn judged(input: &mut Input) -> DiagnosticStatus {
     }
 }
 
-/// Returns a window that the exporter accepts, of one of a few sources. Some windows are a day long.
+/// Returns a window of one of a few sources, which the exporter accepts. Some windows are a day long.
 fn usual(input: &mut Input, number: i32) -> MetricsMessage {
     let average = f64::from(i8::from_le_bytes([input.u8()]));
     let (below, above) = (f64::from(input.u8()), f64::from(input.u8()));

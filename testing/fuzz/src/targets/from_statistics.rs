@@ -33,7 +33,8 @@ use crate::{
     input::Input,
 };
 
-/// Memory must be bounded, figures finite or NaN. The output must have no control character. JSON must keep names.
+/// Memory must be bounded, and figures must be finite or NaN. The output must have no control character. JSON must keep
+/// names.
 pub fn from_statistics(bytes: &[u8]) {
     let mut input = Input(bytes);
     let first = input.u8();

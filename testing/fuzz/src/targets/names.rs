@@ -70,7 +70,8 @@ fn library(node: &str, topic: &str, message_type: &str, source: &str, other: &st
     };
     let totals = [totals(topic, source), totals(other, node)];
     let yaml = render_totals(node, &totals, 5);
-    // In this file, which programs read, characters that change the direction of text are allowed, as in YAML.
+    // Programs read this file, and no terminal shows it. So characters that change the direction of text are allowed
+    // here, as in YAML.
     assert!(!yaml.contains(|c: char| c.is_control() && c != '\n'), "the file of totals: {yaml:?}");
     let read = &Yaml::load_from_str(&yaml).expect("YAML")[0];
     assert_eq!(read["node_name"].as_str(), Some(node), "{yaml}");
@@ -107,7 +108,7 @@ fn monitor(node: &str, topic: &str, message_type: &str, other: &str, view: &[u8]
     let error = DynamicMessageError::InvalidMessageType;
     let explained = explain(topic, message_type, &error);
     has_no_control(&explained, "a problem");
-    // In this error of rclrs, the package can have any name.
+    // This error of rclrs can contain any name as the package.
     let package = message_type.split('/').next().unwrap_or_default().to_owned();
     let error = DynamicMessageError::RequiredPrefixNotSourced { package };
     has_no_control(&explain(topic, message_type, &error), "a problem");

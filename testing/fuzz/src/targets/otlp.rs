@@ -43,15 +43,17 @@ const MAX_LINE: usize = 400;
 /// The longest wait that a collector can demand.
 const MAX_DEMAND: Duration = Duration::from_secs(3600);
 
-/// Each request must get an answer in bounded time and memory. Only this answer may decide whether the request is sent
-/// again. Waits must be bounded. Redirects must not be followed. Lines of the log must be short and printable.
+/// Each request must get an answer in bounded time and memory. Only the answer to a request may decide whether this
+/// request is sent again. Waits must be bounded. Redirects must not be followed. Lines of the log must be short and
+/// printable.
 pub fn otlp(bytes: &[u8]) {
     let mut input = Input(bytes);
     let line = Arc::new(Line::default());
     let options = ClientOptions {
         url: "http://collector:4318/v1/metrics".to_owned(),
         headers: vec![("api-key".to_owned(), "x".to_owned())],
-        // The simulated connection reports timeouts. This real timeout must not end a request on a busy machine.
+        // The simulated connection reports timeouts. This timeout is in real time, and so long that it never ends a
+        // request, even on a busy machine.
         timeout: Duration::from_secs(86_400),
         gzip: true,
         certificate: None,
@@ -86,7 +88,7 @@ pub fn otlp(bytes: &[u8]) {
         line.is_one_request(next);
         let Outcome { wait, report } = delivery.settle(&answer, random);
 
-        // The counts and the lines of the log must fit the answer.
+        // The delivery's counts and the lines of the log must agree with the answer.
         let reason = match &answer {
             Answer::Accepted { rejected, text: reason } => {
                 expected.accepted += 1;
@@ -118,7 +120,7 @@ pub fn otlp(bytes: &[u8]) {
         expected.waiting_bytes = left.iter().map(|request| request.len() as u64).sum();
         assert_eq!(delivery.counts(), expected, "{answer:?} to {text}");
 
-        // The wait before the next attempt must fit the answer and the number of failures.
+        // The wait before the next attempt must agree with the answer and with the number of failures.
         let is_later = matches!(answer, Answer::Later { .. });
         assert_eq!(wait.is_some(), is_later, "{answer:?}");
         if let Some(wait) = wait {
@@ -128,7 +130,7 @@ pub fn otlp(bytes: &[u8]) {
             assert!(wait.time <= most + Duration::from_nanos(10), "{wait:?}, not {most:?}: {text}");
         }
         failures = if is_later { failures + 1 } else { 0 };
-        // If the meaning of the answer is known, the decision must fit it.
+        // If the meaning of the answer is known, the exporter's decision must agree with this meaning.
         if let Some(meaning) = &meaning {
             assert!(meaning.fits(&answer), "{answer:?} to {meaning:?}, {text}");
             assert!(line.lock().sent < MAX_SENT, "it reads without a limit: {text}");
@@ -226,7 +228,8 @@ fn answer(input: &mut Input<'_>) -> (Sent, Option<Meaning>) {
             let partial = ExportMetricsPartialSuccess { rejected_data_points, error_message };
             body = ExportMetricsServiceResponse { partial_success: Some(partial) }.encode_to_vec();
         }
-        // In a google.rpc.Status, the field with this number has another meaning: this is not a partial success.
+        // In this body, a google.rpc.Status, the field with this number has another meaning, so the answer is not a
+        // partial success.
         2 => body = [0x08, input.u8() % 128, 0x12, 3, b'b', b'a', b'd'].to_vec(),
         // A field that the exporter skips, and that is longer than the exporter reads.
         _ => body.resize(2 * usize::from(input.u16()), 0x18),

@@ -60,8 +60,8 @@ pub fn check(
     Ok(())
 }
 
-/// Compares a distribution with `samples`, of which the distribution may contain only some. So only bounds can be
-/// checked.
+/// Compares a distribution with `samples`; the distribution may contain only some of these samples. So only bounds can
+/// be checked.
 fn check_subset(ours: &Distribution, summary: &Summary, samples: &[f64]) -> Result<(), String> {
     let most = Naive::with_any_buckets(ours.scale(), samples);
     let buckets = ours.positive().map(|bucket| (0, bucket)).chain(ours.negative().map(|bucket| (1, bucket)));

@@ -40,8 +40,8 @@ fn silence(stream: &mut Stream) {
     stream.next = NEVER;
 }
 
-/// The number of windows until the level is cleared after silence: three good windows, and before them the first window
-/// with messages, which does not count because its messages came only in a part of the window.
+/// The number of windows until the level is cleared after silence: one window that does not count, and three good
+/// windows. The first window with messages does not count, because its messages came only in a part of the window.
 const AFTER_SILENCE: i64 = 4;
 
 const HARMS: &[Harm] = &[
@@ -154,8 +154,8 @@ fn find(seed: u64, harm: &Harm) -> Result<(i64, i64), String> {
     }
 }
 
-/// Starts the map's node late: the map's only message is sent after 60 s. Returns the number of windows until the topic
-/// is STALE, and from the message until the topic is OK. The topic must stay OK.
+/// Starts the map's node late: the map's only message is sent after 60 s. Returns two numbers of windows: until the
+/// topic is STALE, and from the message until the topic is OK. From then on, the topic must stay OK.
 fn find_late(seed: u64, map: &Harm) -> Result<(i64, i64), String> {
     const LATE: i64 = 60 * S;
     let mut day = Day::new(seed);

@@ -127,7 +127,8 @@ impl Stream {
     /// converts a monotonic time into the time of the sender's clock.
     pub fn receive(&mut self, random: &mut Rng, now: i64, clock: impl Fn(i64) -> i64) {
         let arrives = self.next;
-        // History was published before it is delivered: this is the additional age of its message.
+        // The messages of the history were published earlier than they are delivered: `kept` is this additional age of
+        // the message.
         let kept = i64::from(self.left_of_history.saturating_sub(1)) * self.row.period;
         self.left_of_history = self.left_of_history.saturating_sub(1);
         self.next += match (self.row.period, self.left_of_burst) {

@@ -33,9 +33,9 @@ pub struct Day {
     pub streams: Vec<Stream>,
     pub simulated: Arc<SimulatedTime>,
     pub next_refresh: i64,
-    /// The last change of the system clock.
+    /// The last step of the system clock.
     pub stepped: Change,
-    /// The last change of simulated time.
+    /// The last jump of simulated time.
     pub jumped: Change,
     pub is_disturbed: bool,
     pub next_harmless: i64,
@@ -52,7 +52,7 @@ pub struct Node {
     pub period: i64,
 }
 
-/// The time at which a clock was set, and by how many nanoseconds.
+/// When a clock was set last, and by how many nanoseconds.
 #[derive(Clone, Copy, Default)]
 pub struct Change {
     pub at: i64,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A source with the oracle of its name, level and samples. Conditions on sources follow the rules of docs/health.md.
+//! A source, and an oracle that knows the source's name, level and samples. Conditions on sources follow the rules of
+//! docs/health.md.
 
 use std::sync::Arc;
 
@@ -27,9 +28,9 @@ pub const TOPIC: &str = "/imu";
 /// How a source is named, as in the library's options.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Naming {
-    /// The source name has the node's name, and this name of the topic or of the measured code.
+    /// The source name consists of the node's name and of this name: the name of the topic or of the measured code.
     OfNode(&'static str),
-    /// The source has the same name as with `OfNode`, but only the node's name is shown.
+    /// The source has the same name as with `OfNode`, but readers see only the node's name.
     Node(&'static str),
     Custom(&'static str),
 }
@@ -38,7 +39,8 @@ pub enum Naming {
 pub struct Named {
     pub naming: Naming,
     pub kind: SourceKind,
-    /// The expected source name without the node's name and without the number of equal names.
+    /// The expected source name without the node's name, and without the number (for example ` (2)`) that distinguishes
+    /// equal names.
     pub task: String,
     /// The number at the end of the source name that distinguishes equal names.
     pub number: String,
@@ -53,9 +55,9 @@ pub struct Named {
     pub handle: SourceHandle,
     pub samples: u64,
     pub messages: u64,
-    /// The time at which the source's last window ended. Before that, the time of its creation.
+    /// The time at which the source's last window ended. Before its first window has ended: the time of its creation.
     pub ended: i64,
-    /// The number of samples in the last window while the message of this window is not published yet.
+    /// The number of samples in the last window, as long as the message of this window is not published; then `None`.
     pub unpublished: Option<u64>,
     pub rules: Rules,
     /// The number of windows since the judge with the conditions `rules` started.
@@ -63,7 +65,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// Returns whether a condition on that name applies to this source, by docs/health.md.
+    /// Returns whether a condition on the name `name` applies to this source, by docs/health.md.
     pub fn has_name(&self, name: &str) -> bool {
         let number = if matches!(self.naming, Naming::Node(_)) { "" } else { &*self.number };
         let plain = &self.shown[..self.shown.len() - number.len()];
@@ -84,7 +86,7 @@ impl Named {
         node.each_ref().map(|rules| rules.iter().filter(applies).copied().collect())
     }
 
-    /// Returns whether this source has expectations. `expects_messages` means that the node expects messages for every
+    /// Returns whether this source has expectations. `expects_messages` is whether the node expects messages for every
     /// subscription.
     pub fn is_judged(&self, expects_messages: bool) -> bool {
         let is_expected = expects_messages && self.kind == SourceKind::Subscription;
@@ -116,7 +118,7 @@ impl Named {
         }
     }
 
-    /// Returns whether these figures can be of a window of this source with `samples` samples.
+    /// Returns whether `ours` can be the figures of this source, in a window that has `samples` samples.
     pub fn is_its_own(&self, ours: &Summary, samples: u64) -> bool {
         let is_marked = (ours.average - self.mark).abs() < 1e-6;
         ours.sample_count == samples && (self.kind == SourceKind::Counter || is_marked)

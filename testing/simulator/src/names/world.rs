@@ -53,7 +53,7 @@ pub struct World {
     /// The node's conditions, and whether it expects messages for every subscription.
     rules: Rules,
     expects_messages: bool,
-    /// The number of messages received by the subscriptions of each name.
+    /// For each source name, the number of messages that its subscriptions have received.
     received: BTreeMap<String, u64>,
     windows: u64,
     /// The changes of this world so far, as text for the report of a failure.
@@ -294,7 +294,7 @@ impl World {
         created
     }
 
-    /// Sets new conditions of the node, in the way in which a change of the node's parameter does.
+    /// Sets new conditions of the node, in the same way as when the node's parameter is changed.
     fn expect(&mut self) -> Result<(), String> {
         let index = self.random.usize(..2);
         let level = [Level::Error, Level::Warn][index];

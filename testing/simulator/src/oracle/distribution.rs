@@ -61,7 +61,7 @@ impl Naive {
         naive
     }
 
-    /// Makes the samples fit into 160 buckets of each sign: the samples with the smallest absolute values count as
+    /// Makes the samples fit into 160 buckets of each sign: samples with the smallest absolute values are counted as
     /// zero.
     fn fold(&mut self) {
         let high =

@@ -53,7 +53,8 @@ pub struct Judgement {
     /// The number of messages and the length in seconds of each window that can decide on a rate, the last window
     /// first.
     windows: Vec<(f64, f64)>,
-    /// For each limit, the samples since there were last enough samples to compare its quantile with the limit.
+    /// For each limit, the samples since its quantile was last compared. It is compared whenever there are enough
+    /// samples.
     samples: Vec<Samples>,
     last: (Level, Cause),
     pub has_window: bool,
@@ -71,8 +72,8 @@ enum Cause {
 
 #[derive(Clone, Debug, PartialEq)]
 struct State {
-    /// After silence, the number of windows without a violation; `None` if there was no silence, or if there were
-    /// enough such windows.
+    /// After silence, how many windows without a violation there have been; `None` if there was no silence, or if there
+    /// were enough such windows.
     after_silence: Option<u32>,
     conditions: Vec<Progress>,
 }
@@ -80,13 +81,13 @@ struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Progress {
     fails: bool,
-    /// The number of latest windows in a row whose result is the opposite of `fails`.
+    /// How many of the latest windows in a row had a result that is the opposite of `fails`.
     opposed: u32,
     violated_by: Violation,
 }
 
-/// The value that violates a condition: two bounds between which the library's value must be, or that the value is
-/// missing.
+/// The value that violates a condition: either two bounds that enclose the library's value, or the fact that the value
+/// is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Violation {
     lowest: f64,
@@ -226,7 +227,7 @@ fn condition(limit: Limit) -> Condition {
 }
 
 impl Judgement {
-    /// A rate is counted over at most the time in which this number of messages arrive at the limit's rate.
+    /// A rate is counted over a limited time: the time in which this number of messages arrive at the limit's rate.
     const COUNTED: f64 = 100.0;
     /// The number of latest windows that the library certainly keeps separately. The library may join older windows, so
     /// their results are uncertain.
@@ -250,8 +251,8 @@ impl Judgement {
         }
     }
 
-    /// Judges the next window, and compares the library's health after this window. `health` is `None` if the library
-    /// reported only `is_change`. `ours` has the library's figures, which are used where the oracle knows only bounds.
+    /// Judges the next window, and compares the library's health after this window. `health` is `None` if only
+    /// `is_change` is known. `ours` has the library's figures. They are used where the oracle knows only bounds.
     pub fn check_window(
         &mut self,
         window: &Window,
@@ -463,7 +464,7 @@ impl Judgement {
                 Ages::NotKnown => vec![Answer::NotKnown],
                 _ => samples.judge(quantile, limit),
             },
-            // A callback may end in a window without a message.
+            // A callback may end in a window without a message, so its duration is compared in such a window, too.
             Limit::CallbackDuration(limit) => {
                 vec![single(Metric::CallbackDuration).map_or(Answer::NotKnown, |value| below(value, limit))]
             }
@@ -479,8 +480,8 @@ impl Judgement {
         }
     }
 
-    /// Returns the possible results for a rate after the windows so far. n messages in a time prove a rate of n - 1 to
-    /// n + 1 messages in this time.
+    /// After the windows so far, returns the possible results of comparing the rate with this limit. n messages in a
+    /// time prove a rate of n - 1 to n + 1 messages in this time.
     fn rate(&self, limit: f64, has_messages: bool) -> Vec<Answer> {
         if self.windows.first().is_some_and(|(_, length)| *length == 0.0) {
             return vec![Answer::NotKnown]; // this window has no length, and the earlier windows were already judged

@@ -13,7 +13,7 @@ use topic_statistics_core::record::transport::Gid;
 #[derive(Default)]
 pub struct Losses {
     publishers: BTreeMap<Gid, Publisher>,
-    /// The followed publishers, each with the value that `messages` had at its last message.
+    /// The followed publishers, and for each of them the value of `messages` when its last message was received.
     followed: BTreeMap<Gid, u64>,
     messages: u64,
     /// How often a followed publisher was replaced by another publisher.
@@ -71,8 +71,8 @@ pub fn publisher_gid(number: u64) -> Gid {
     gid
 }
 
-/// Updates the gaps of a window after a message. A late message fills a gap only if this is one of the last four gaps
-/// that had missing messages.
+/// Updates the gaps of a window after a message. A late message fills a gap only if the gap is one of the last four
+/// gaps that had missing messages.
 pub fn add_gap(gaps: &mut Vec<Gap>, shown: Shown) {
     match shown {
         Shown::Nothing => {}
@@ -108,7 +108,8 @@ impl Losses {
             counts.is_numbered = false;
             return Shown::Nothing;
         };
-        // Messages missing before or after a message that passed a content filter may have been filtered, not lost.
+        // If a message passed a content filter, the messages missing before or after it may have been filtered, not
+        // lost.
         let is_new = std::mem::replace(&mut publisher.is_new, is_filtered);
         if is_new || is_filtered {
             (publisher.first, publisher.latest) = (number, number);

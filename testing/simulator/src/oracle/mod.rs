@@ -21,7 +21,7 @@ pub use totals::Totals;
 
 use topic_statistics_core::{record::transport::Gid, Metric, Summary, WindowStatistics};
 
-/// A stamp, with the clock reading that it comes from, which the library does not know.
+/// A stamp, and the clock reading that it comes from. The library does not know this reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
     /// The stamp in nanoseconds; 0 if there is no stamp.
@@ -53,7 +53,7 @@ pub struct Received {
     /// does not report the timestamp.
     pub source: Stamp,
     pub received: Stamp,
-    /// The number of times that stamps had become doubtful or usable again when the message was taken.
+    /// How often stamps had become doubtful, or usable again, before the message was taken.
     pub steps: u32,
     pub publisher: Gid,
     /// The number of earlier messages of the same publisher. `None` if the middleware does not number messages.
@@ -69,8 +69,8 @@ pub struct Received {
 pub enum Expected {
     /// Exactly these samples.
     Samples(Vec<f64>),
-    /// Some of these samples, at least this number. After a clock step, the library may discard a valid stamp, but must
-    /// not use an invalid stamp.
+    /// Some of these samples: at least this number of them. After a clock step, the library may discard a valid stamp,
+    /// but must not use an invalid stamp.
     SomeOf(Vec<f64>, usize),
     /// This count, in a window of this length in nanoseconds.
     Frequency { count: u64, length: i64 },
@@ -104,8 +104,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns a window of a subscription with the library's own figures, to check only the health after that window.
-    /// `lost` is the number of messages lost in the window.
+    /// Returns a window of a subscription that has the library's own figures. It is used to check only the health after
+    /// that window. `lost` is the number of messages lost in the window.
     pub fn as_reported(ours: &WindowStatistics, lost: Option<u64>) -> Self {
         let start = ours.window.start.as_nanoseconds();
         let single = |(metric, summary): &(Metric, Summary)| match metric {

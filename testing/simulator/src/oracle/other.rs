@@ -34,8 +34,8 @@ pub struct Other {
     carried: Option<i64>,
     /// Whether a publication of this window was recorded after a later publication.
     is_unordered: bool,
-    /// Whether the last publication of this window was recorded while another thread held the lock. Then earlier
-    /// publications may still be missing.
+    /// Whether the last publication of this window was recorded while another thread held the lock. If so, earlier
+    /// publications may not be recorded yet.
     has_waited: bool,
     count: u64,
     /// The starts of callbacks or calls in this window.
@@ -60,7 +60,8 @@ impl Other {
         Self { kind, times: WindowTimes::new(offset, suspended), ..Self::default() }
     }
 
-    /// Enables or disables the source. `distributions` means that windows have distributions from the next window on.
+    /// Enables or disables the source. `distributions` is whether the windows have distributions, from the next window
+    /// on.
     pub fn set(&mut self, enabled: bool, distributions: bool, now: i64, offset: i64, suspended: i64) {
         self.times.set_distributions(distributions);
         if std::mem::replace(&mut self.is_enabled, enabled) || !enabled {
@@ -174,8 +175,8 @@ impl Other {
         kind.metrics().iter().map(|metric| (*metric, expected(*metric))).collect()
     }
 
-    /// Ends the window, and returns what the oracle knows about it. `others_wait` means that other publications are
-    /// recorded while the window ends.
+    /// Ends the window, and returns what the oracle knows about it. `others_wait` is whether other publications wait
+    /// for the lock while the window ends.
     pub fn end_window(&mut self, now: i64, offset: i64, suspended: i64, others_wait: bool) -> Window {
         let window = self.times.end(now, offset, suspended);
         let samples = std::mem::take(&mut self.samples);

@@ -23,7 +23,7 @@ pub struct Settings {
 /// The samples that were lost while a window ended. These samples may belong to this window or to the next window.
 pub struct LostAtEnd {
     pub has_samples: bool,
-    /// The number of lost samples that are messages, which are only counted.
+    /// How many of the lost samples are messages. These messages are counted but not measured.
     pub messages: u64,
 }
 
@@ -70,7 +70,7 @@ pub struct Subscription {
     last: Option<i64>,
     /// The monotonic times of the callbacks of the first and the last message since the statistics were enabled.
     enabled_span: Option<(i64, i64)>,
-    /// Whether later messages than the last message of `enabled_span` were counted but not measured.
+    /// Whether messages after the last message of `enabled_span` were counted but not measured.
     has_later: bool,
     epochs_with_messages: u64,
     active_before: i64,
@@ -96,7 +96,7 @@ impl Subscription {
             return;
         }
         self.doubtful_until.retain(|until| now <= *until);
-        // The clock may have been stepped while the statistics were disabled.
+        // If the clock was stepped while the statistics were disabled, stamps are doubtful for 10 s.
         if self.times.restart(now, offset, suspended).is_some() {
             self.doubtful_until.push(now + 10_000_000_000);
         }
@@ -118,8 +118,8 @@ impl Subscription {
         self.switches += 1;
     }
 
-    /// Returns whether `last`, the time of the last step or suspend, is in this window. A second one in the same window
-    /// must not be injected, because the library would not find it.
+    /// Returns whether `last`, the time of the last step or suspend, is in this window. A second step or suspend in the
+    /// same window must not be injected, because the library would not find it.
     pub fn has(&self, last: Option<i64>) -> bool {
         self.epoch().is_some() && last.is_some_and(|at| at >= self.times.start)
     }
@@ -162,7 +162,7 @@ impl Subscription {
         }
     }
 
-    /// The callback of a message that can only be counted starts.
+    /// The callback of a message starts, and the message can only be counted, not measured.
     pub fn count(&mut self, epoch: Option<u32>) {
         self.miss();
         if epoch.is_some() && epoch == self.epoch() {
@@ -175,7 +175,7 @@ impl Subscription {
         }
     }
 
-    /// A callback ends, but cannot be recorded.
+    /// A callback ends, but this sample cannot be recorded.
     pub fn miss(&mut self) {
         self.is_incomplete |= self.epoch().is_some();
         self.has_missed |= self.is_incomplete;
@@ -213,14 +213,15 @@ impl Subscription {
     }
 
     /// Returns the messages lost in this window, and starts the next window. A late message reduces the losses of an
-    /// earlier window.
+    /// earlier window, so the sum of the losses can decrease.
     fn lost_in_window(&mut self) -> Option<u64> {
         let now = match self.received {
             0 => Some(0),
             _ => self.losses.followed_lost().filter(|_| self.measures_losses()),
         };
         let before = std::mem::replace(&mut self.lost_before, now);
-        // A publisher replaced in this window may have lost messages that are not counted.
+        // If a publisher was replaced in this window, it may have lost messages that are not counted, so the losses are
+        // unknown.
         let (now, before) = now.zip(before)?;
         (self.losses.evictions == self.evictions_at_start).then(|| now.saturating_sub(before))
     }
@@ -357,7 +358,8 @@ impl Subscription {
         }
         let is_good =
             |stamp: Stamp| match (is_simulated, self.stepped_at.max(self.suspended_at), stamp.read_at) {
-                // A stamp that was read before the last step or suspend is a time of the clock before it.
+                // A stamp that was read before the last step or suspend is a time of the clock as it was before that
+                // event.
                 (false, Some(stepped_at), Some(read_at)) => read_at >= stepped_at,
                 _ => true,
             };

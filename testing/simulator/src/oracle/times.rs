@@ -44,14 +44,15 @@ impl WindowTimes {
         Self { start: 0, is_first: true, offset, suspended, ..Self::default() }
     }
 
-    /// Starts the first window after the statistics were enabled. Returns the step of the system clock since the last
-    /// window.
+    /// Starts the first window after the statistics were enabled. Returns the step of the system clock since the end of
+    /// the last window.
     pub fn restart(&mut self, now: i64, offset: i64, suspended: i64) -> Option<i64> {
         (self.start, self.is_first, self.distributions.0) = (now, true, self.distributions.1);
         self.observe(now, now, offset, suspended)
     }
 
-    /// Ends the window. Returns its times and the step of the system clock in it, without figures.
+    /// Ends the window. Returns a window with its times and the step of the system clock in it, but still without
+    /// figures.
     pub fn end(&mut self, now: i64, offset: i64, suspended: i64) -> Window {
         let start = std::mem::replace(&mut self.start, now);
         let is_first = std::mem::replace(&mut self.is_first, false);
@@ -68,7 +69,7 @@ impl WindowTimes {
         }
     }
 
-    /// Sets whether the windows from the next one on have distributions, by docs/distributions.md.
+    /// Sets whether the next window and all later windows have distributions, by docs/distributions.md.
     pub fn set_distributions(&mut self, enabled: bool) {
         self.distributions.1 = enabled;
     }
@@ -86,8 +87,8 @@ impl WindowTimes {
         Some(step)
     }
 
-    /// Returns the system time at a monotonic time: with the present offset, minus the suspended times after it. If the
-    /// time is in a window with a suspend, it may be before or after the suspend.
+    /// Returns the system time at a monotonic time: computed with the present offset, minus the time for which the host
+    /// was suspended since then. If the time is in a window with a suspend, it may be before or after the suspend.
     pub fn system(&self, monotonic: i64) -> Bounds {
         let before = |suspend: &&Suspend| monotonic < suspend.from;
         let perhaps_before = |suspend: &&Suspend| monotonic < suspend.to;

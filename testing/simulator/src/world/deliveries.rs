@@ -26,7 +26,8 @@ struct Messages {
 pub struct Deliveries(BTreeMap<Gid, Messages>);
 
 impl Deliveries {
-    /// A message that is this number of messages late is too late to be subtracted from the losses.
+    /// If a message is this number of messages, or more, behind the latest message, it is too late to be subtracted
+    /// from the losses.
     const LATE: u64 = 64;
 
     pub fn drop_message(&mut self, publisher: Gid, index: u64) {

@@ -72,8 +72,8 @@ impl World {
         let waiting = if is_delayed { self.waiting(id)? } else { vec![] };
         let steps: Vec<_> = waiting.iter().flat_map(Waiting::steps).collect();
         let clocks = Arc::clone(&self.clocks);
-        // This thread reads the clock before or after the other threads record. If it reads the clock after them, their
-        // earlier messages are recorded after its later message.
+        // This thread reads the clock before or after the other threads record their messages. If it reads the clock
+        // after them, their messages are earlier than its message, but are recorded later.
         let last = steps.last().map_or(0, |(time, _)| *time);
         let reads_at =
             started + if self.plan.has(Fault::Unordered) && self.random.bool() { last + 1_000 } else { 0 };
@@ -182,7 +182,8 @@ impl World {
         }
     }
 
-    /// Returns messages whose callbacks run while another thread holds the subscription's lock, in order.
+    /// Returns messages whose callbacks run while another thread holds the subscription's lock, in the order of these
+    /// callbacks.
     fn waiting(&mut self, id: u64) -> Result<Vec<Waiting>, String> {
         let Some(topic) = self.subscriptions.get(&id).map(|subscription| subscription.topic) else {
             return Ok(vec![]);

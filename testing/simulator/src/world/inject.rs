@@ -16,13 +16,13 @@ use crate::{
 impl World {
     pub fn inject(&mut self) -> Result<(), String> {
         let mut fault = Fault::WORLD_FAULTS[self.random.usize(..Fault::WORLD_FAULTS.len())];
-        // A delayed end soon after a cut of the network: one of the first windows after silence gets an unknown number
-        // of messages.
+        // Delays the end of a window soon after a cut of the network, so that one of the first windows after silence
+        // gets an unknown number of messages.
         let after_cut = self.now - self.cut_until;
         if (0..3 * self.period).contains(&after_cut) && self.cut_until > 0 && self.random.bool() {
             fault = Fault::DelayedEnd;
         }
-        // A jump soon after another jump: several jumps can happen in one pause of simulated time.
+        // Injects a jump soon after another jump, because several jumps can happen in one pause of simulated time.
         let is_soon = self.jumped.is_some_and(|jumped| self.now - jumped < 10 * S);
         if self.ros_rate == 0 && is_soon && self.random.bool() {
             fault = Fault::SmallJump;
@@ -43,7 +43,7 @@ impl World {
         match fault {
             Fault::Step => {
                 // As docs/reliability.md says, the library sees two steps in a window as one step. Steps below 5 ms are
-                // not injected, because an imprecise reading hides small steps.
+                // not injected, because the library's reading of the clock offset can be too imprecise to show them.
                 if self.oracles().any(|oracle| oracle.has(oracle.stepped_at)) {
                     return Ok(false);
                 }
@@ -76,7 +76,7 @@ impl World {
                 if self.clocks.ros() <= back || !self.jump(by) {
                     return Ok(false);
                 }
-                // The time is paused after the jump, as by a player of a bag that seeks and then waits.
+                // Simulated time is paused after the jump, as when a player of a bag seeks and then waits.
                 if self.plan.has(Fault::Pause) && self.random.bool() {
                     self.ros_rate = 0;
                 }
@@ -145,7 +145,8 @@ impl World {
     /// Makes simulated time jump. Returns false if this is impossible.
     fn jump(&mut self, by: i64) -> bool {
         let Some(time) = self.simulated.clone() else { return false };
-        // As docs/reliability.md says, two jumps forward in a row look like a simulation that became faster.
+        // As docs/reliability.md says, two jumps forward in a row look like a simulation that became faster, so a
+        // second one is not injected soon.
         let is_soon = self.jumped.is_some_and(|jumped| self.now - jumped < 400 * MS);
         if is_soon && (0..101 * S).contains(&by) {
             return false;

@@ -56,8 +56,8 @@ impl Middleware {
         }
     }
 
-    /// Returns the middleware's report with a message. `is_filtered` means that a content filter may have left out
-    /// neighbouring messages.
+    /// Returns what the middleware reports when it delivers a message. `is_filtered` means that a content filter may
+    /// have left out neighbouring messages.
     pub fn info(&self, message: &Message, received: Stamp, is_filtered: bool) -> Reported {
         let delivery = Delivery {
             transport: self.transport,
@@ -70,7 +70,7 @@ impl Middleware {
     }
 }
 
-/// A middleware's report with a message.
+/// What a middleware reports when it delivers a message.
 pub struct Reported {
     delivery: Delivery,
     is_filtered: bool,

@@ -239,7 +239,7 @@ impl World {
         drop(source);
     }
 
-    /// Removes the sources whose handles were dropped from the schedule.
+    /// Removes from the schedule the sources whose handles were dropped.
     pub fn remove_retired(&mut self) {
         for source in self.retired.take() {
             self.schedule.remove(&source);

@@ -39,12 +39,12 @@ pub enum Figures {
     Distribution(Box<Distribution>),
 }
 
-/// A reader of both topics. Publications fail while the reader is stopped.
+/// A reader of `/statistics` and `/statistics/distribution`. Publications fail while the reader is stopped.
 #[derive(Default)]
 pub struct Reader {
     messages: Mutex<Vec<Published>>,
     pub is_stopped: AtomicBool,
-    /// Whether the next publication fails, but not its repetition.
+    /// Whether the next publication fails and its repetition succeeds.
     pub fails_once: AtomicBool,
     /// Whether the last publication failed, so that the next publication must repeat it.
     is_repeated: AtomicBool,
@@ -144,7 +144,7 @@ impl Retired {
 pub struct Due {
     pub source: Arc<Source>,
     pub metric: Metric,
-    /// Whether the message has the metric's distribution.
+    /// Whether the message contains the metric's distribution, not its summary.
     pub is_distribution: bool,
     pub statistics: Arc<WindowStatistics>,
 }

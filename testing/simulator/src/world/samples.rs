@@ -67,7 +67,7 @@ impl Waiting {
     }
 }
 
-/// A sample that is recorded while another thread holds the lock, for the oracle.
+/// For the oracle: a sample that is recorded while another thread holds the lock.
 pub struct WaitingSample<'a> {
     /// The time of the sample on the monotonic clock.
     pub time: i64,
@@ -99,13 +99,14 @@ impl WaitingSample<'_> {
         samples
     }
 
-    /// Returns whether the sample is a lost message of the enabled period `epoch`, which is only counted.
+    /// Returns whether the sample is a message of the enabled period `epoch` that is lost as a sample: the message is
+    /// counted, but not measured.
     pub fn is_lost_message_of(&self, epoch: Option<u32>) -> bool {
         self.is_lost && self.duration.is_none() && self.taken.epoch == epoch
     }
 }
 
-/// The events while the next end of a window is delayed.
+/// What happens while the next end of a window is delayed.
 pub struct DelayedEnd {
     /// The time from the start of the delay to the stop of the window.
     pub stop: i64,

@@ -42,8 +42,8 @@ pub struct Subscription {
     /// The number of resets of the health that the schedule has not reported yet.
     pub forgotten: u32,
     pub deliveries: Deliveries,
-    /// A message that is taken before this time may have filtered messages before or after it. [`i64::MAX`] while there
-    /// is a content filter.
+    /// If a message is taken before this time, the content filter may have removed messages before or after it.
+    /// [`i64::MAX`] while there is a content filter.
     pub filtered_until: i64,
     pub source: Arc<Source>,
     /// Whether a message was taken while the statistics were enabled.
@@ -94,7 +94,8 @@ pub struct Scope {
     pub measured: MeasuredScope,
 }
 
-/// The times of the samples that are recorded while the next end of a window is delayed, from the start of the delay.
+/// The times of the samples that are recorded while the next end of a window is delayed, counted from the start of the
+/// delay.
 pub struct DelayedScopeEnd {
     pub stop: i64,
     pub times: Vec<i64>,

@@ -74,8 +74,8 @@ pub struct World {
     pub(super) ros_rate: i64,
     pub(super) events: BTreeMap<(i64, u64), Event>,
     pub(super) next_event: u64,
-    /// The number of the latest wake-up of the thread that ends windows. Wake-ups with other numbers in the queue are
-    /// ignored.
+    /// The number of the latest wake-up of the thread that ends windows. Wake-ups in the queue that have other numbers
+    /// are ignored.
     pub(super) wake: u64,
     /// The time until which the thread that ends windows cannot run.
     pub(super) blocked_until: i64,
@@ -210,7 +210,7 @@ impl World {
         self.clocks.set_monotonic(now);
     }
 
-    /// Sets `now` to the time of the monotonic clock, which the present event has advanced.
+    /// Sets `now` to the time of the monotonic clock: the present event has advanced this clock.
     pub fn pass(&mut self) {
         self.set_now(self.clocks.monotonic());
     }

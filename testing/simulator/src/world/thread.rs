@@ -164,7 +164,7 @@ impl World {
         let delayed = if is_waiting { None } else { subscription.delayed.take() };
         let stop = entered + delayed.as_ref().map_or(0, |end| end.stop);
         let samples = delayed.iter().flat_map(|end| WaitingSample::list(&end.waiting, entered));
-        // The oracle gets lost samples in this window, although each of them may belong to the next window.
+        // Lost samples are passed to the oracle with this window, although each of them may belong to the next window.
         let (this_window, next_window): (Vec<_>, Vec<_>) =
             samples.partition(|sample| sample.is_lost || sample.time < stop);
         this_window.iter().for_each(|sample| self.pass_waiting(sample));
@@ -204,7 +204,8 @@ impl World {
         check::window(ours, expected, period, &mut self.tally)
     }
 
-    /// Takes the new health of sources. A health without a window was reset, because the statistics were disabled.
+    /// Takes the new health of sources. If a health comes without a window, the library has reset it because the
+    /// statistics were disabled.
     fn take_health(&mut self, changed: Vec<Changed>) -> Result<(), String> {
         let (judged, forgotten): (Vec<_>, Vec<_>) =
             changed.into_iter().partition(|change| change.health.window.is_some());

@@ -31,8 +31,8 @@ impl Warnings {
         *self.expected.entry(kind).or_default() += 1;
     }
 
-    /// Expects the warning about a step of the system clock to the offset `offset`, unless this warning was already
-    /// expected for another source.
+    /// Expects the warning about a step of the system clock, after which its offset is `offset`, unless this warning
+    /// was already expected for another source.
     pub fn expect_step(&mut self, offset: i64) {
         // Each source reads the offset itself, so readings differ slightly.
         if self.offset.replace(offset).is_none_or(|before| offset.abs_diff(before) > 50_000) {

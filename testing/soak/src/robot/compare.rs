@@ -47,7 +47,8 @@ type Counter = (&'static str, fn(&Window) -> f64);
 const COUNTERS: [Counter; 3] = [
     ("windows_total", |_| 1.0),
     ("messages_received_total", |window| {
-        // In a window with a step of the clock, some metrics lack samples. So the largest sample count is taken.
+        // In a window with a step of the clock, some metrics lack samples. So the largest sample count of these metrics
+        // is taken as the number of messages.
         let all = ["message_age", "header_to_source_ms", "source_to_callback_ms", "message_period"];
         all.iter().chain(&["publication_seq_gap"]).map(|metric| window.get(metric)[4]).fold(0.0, f64::max)
     }),
@@ -276,7 +277,8 @@ impl Day {
         for (topic, row) in last {
             let mut sent = self.sent.get(&topic).cloned().unwrap_or_default();
             let period = topics().find(|row| row.name == topic).map_or(i64::MAX, |row| period(row, 1));
-            // A publisher may have sent messages for up to 2 s before topic_monitor's subscription discovered it.
+            // A publisher may have sent messages for up to 2 s before topic_monitor's subscription discovered it, so
+            // this many messages may be missing.
             let first = (2_000_000_000 / period) as u64;
             for sender in row["senders"].as_array().into_iter().flatten() {
                 let all = ["received", "lost"].iter().filter_map(|count| sender[count].as_u64()).sum();

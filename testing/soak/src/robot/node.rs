@@ -2,8 +2,9 @@
 
 //! A process of the robot: it publishes and subscribes with statistics, and checks its windows.
 //!
-//! The log of the process has a line of JSON for each window (`window`), for the health after each compared window
-//! (`compared`), for each `difference`, and at the end for the number of messages `sent`. Each line is written at once.
+//! The log of the process consists of lines of JSON: one for each window (`window`), for the health after each compared
+//! window (`compared`), for each `difference`, and at the end for the number of messages `sent`. Each line is written
+//! at once.
 
 use std::{
     path::Path,
@@ -33,7 +34,8 @@ use super::{
 };
 use crate::{measured::lock, talker::until_line};
 
-/// How long a publisher waits at most for its subscriptions, and the process for the readers of `/statistics`.
+/// The longest time for which a publisher waits for its subscriptions, and the process for the readers of
+/// `/statistics`.
 const DISCOVERY: Duration = Duration::from_secs(15);
 /// The readers of `/statistics`: the exporter, topic_monitor and the reader.
 const READERS: usize = 3;
@@ -64,7 +66,7 @@ struct Running {
     incarnation: u32,
     image: usize,
     process: &'static Process,
-    /// The time at which the worker's thread, which runs all callbacks, last ended a callback.
+    /// The time at which a callback last ended on the worker's thread. This thread runs all callbacks.
     free: Arc<AtomicI64>,
     sources: Vec<Arc<Mutex<Source>>>,
     /// Functions that the worker runs at the end of the process, between two callbacks.
@@ -125,7 +127,8 @@ impl Running {
             (message.header.stamp.sec, message.width) = ((stamp / BILLION) as i32, number);
             message.header.stamp.nanosec = (stamp % BILLION) as u32;
             let start = now(ClockId::CLOCK_MONOTONIC);
-            // Fast DDS sometimes refuses a message when the clock is stepped. Its number is then used again.
+            // Fast DDS sometimes refuses a message when the clock is stepped. The number of the refused message is then
+            // used for the next message.
             let is_sent = publisher.publish(&message).is_ok();
             if is_sent {
                 let end = now(ClockId::CLOCK_MONOTONIC);
@@ -189,7 +192,7 @@ pub fn run(name: &str, incarnation: u32, image: usize, directory: &Path) -> Resu
     let executor = Context::default_from_env()?.create_basic_executor();
     let node = executor.create_node(name.namespace("/robot"))?;
     let _spinning = Spinning::start(executor);
-    // Some readers of `/statistics` subscribe only when the topic has a publisher.
+    // Some readers of `/statistics` subscribe only when the topic has a publisher, so this publisher is created early.
     let early = node.create_publisher::<MetricsMessage>("/statistics".reliable())?;
     let waited = Instant::now();
     while node.count_subscriptions("/statistics")? < READERS && waited.elapsed() < DISCOVERY {

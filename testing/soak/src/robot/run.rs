@@ -87,9 +87,9 @@ impl Robot {
         Ok(())
     }
 
-    /// Runs `topic_monitor --why` before the first disturbance, when it must find no problem.
+    /// Runs `topic_monitor --why` before the first disturbance. At that time, topic_monitor must find no problem.
     fn find_no_problem(&self) -> Result<()> {
-        // The test runs for 40 s, longer than the time between two bursts of messages.
+        // topic_monitor runs for 40 s, which is longer than the time between two bursts of messages.
         let arguments = ["--why", "--duration", "40"];
         let mut command = command(program("topic_monitor")?, &arguments, self.domain);
         let path = self.directory.join("why.out");
@@ -256,7 +256,7 @@ fn run_in(directory: PathBuf, minutes: f64, image: usize) -> Result<()> {
     println!("{processes} processes, {topics} topics, {minutes} minutes, {hosts}");
     robot.find_no_problem()?;
     robot.live(Duration::from_secs_f64(minutes * 60.0))?;
-    // Waits for some windows after the last message.
+    // Before the processes end, waits for some windows after the last message.
     robot.end(&Vec::from_iter(0..PROCESSES.len()), Duration::from_secs(8))?;
     robot.tools.iter().for_each(|(process, _)| process.signal("INT"));
     for (mut process, input) in std::mem::take(&mut robot.tools) {

@@ -4,9 +4,9 @@
 //! oracle of the simulator.
 //!
 //! The process cannot read the clock at the same moment as the library. The library reads the clock after the previous
-//! callback has ended and before the process reads it. So each of the library's times is known as an interval, however
-//! busy the machine is. A figure is right if times in these intervals can cause it. Windows contain the messages in
-//! order, so the counts of the windows show which messages a window contains.
+//! callback has ended, and before the process itself reads the clock. So each of the library's times is known as an
+//! interval, however busy the machine is. A figure is right if times in these intervals can cause it. Windows contain
+//! the messages in order, so the counts of the windows show which messages a window contains.
 
 use std::{collections::VecDeque, fs::File, io, io::Write as _, path::Path, sync::Arc};
 
@@ -22,8 +22,8 @@ use simulator::{
 
 /// The largest error, in ns, when the library converts a time of one clock to another clock.
 const OFFSET: f64 = 25_000.0;
-/// For how long after a step of a clock the library may reject stamps, in addition to the size of the step, in ns. The
-/// other host's clock may be 4 s behind, and messages wait while a callback blocks.
+/// After a step of a clock, the library may reject stamps for the size of the step plus this time, in ns. The other
+/// host's clock may be 4 s behind, and messages wait while a callback blocks.
 const DOUBT: i64 = 8_000_000_000;
 
 #[derive(Clone)]
@@ -51,7 +51,7 @@ pub struct Message {
     pub stamp: i64,
     pub sent: i64,
     pub received: i64,
-    /// The last time, before this callback, at which the thread had ended a callback.
+    /// The time at which the thread ended its last callback before this callback.
     pub free: i64,
     pub start: i64,
     /// The system time, read between `start` and `after`.
@@ -70,7 +70,7 @@ impl Message {
         Between(if is_usable { free.max(received) } else { free }, self.start as f64)
     }
 
-    /// Returns the interval of a stamp's age by the system clock, in ns.
+    /// Returns the interval in which the age of a stamp must be, by the system clock, in ns.
     fn age(&self, near_step: bool, stamp: i64) -> Between {
         let lowest = self.time(near_step).0 + (self.system - self.after) as f64;
         Between(lowest - stamp as f64 - OFFSET, (self.system - stamp) as f64 + OFFSET)
@@ -109,7 +109,7 @@ pub struct Source {
     judgement: Option<Judgement>,
     received: u64,
     losses: Losses,
-    /// The gaps in the senders' numbers among the messages of this window.
+    /// The gaps in the senders' numbers that the messages of this window show.
     gaps: Vec<Gap>,
     /// The durations of callbacks that are not in a window yet; `None` after messages that the library did not measure.
     durations: Option<VecDeque<Between>>,
@@ -274,7 +274,7 @@ impl Source {
             Metric::PublishDuration => {
                 messages.iter().map(|one| Between(0.0, (one.end - one.start) as f64)).collect()
             }
-            // A callback may end in a later window than the window of its message.
+            // A callback may end in a later window than the window that contains its message.
             Metric::CallbackDuration => {
                 let Some(durations) = self.durations.as_mut().filter(|all| all.len() <= count + 1) else {
                     return self.durations.is_none();
@@ -316,7 +316,8 @@ impl Source {
         let judged = judgement.check_window(&Window::as_reported(window, lost), window, health, is_change);
         if let Err(error) = judged {
             self.check("health", false, || error);
-            // Only the first difference of the health is reported, because later ones may follow from it.
+            // Only the first difference of the health is reported, because later differences may be a consequence of
+            // it.
             self.judgement = None;
         }
     }

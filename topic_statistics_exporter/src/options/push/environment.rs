@@ -61,7 +61,8 @@ pub fn read(get: Get<'_>) -> (PushOptions, Vec<Warning>) {
     (options, warnings)
 }
 
-/// Returns a warning if an environment variable that OpenTelemetry's SDKs also read turns pushing off.
+/// OpenTelemetry's SDKs read the same environment variables. Returns a warning if one of these variables turns pushing
+/// off.
 pub fn disabled(get: Get<'_>) -> Option<Warning> {
     for (variable, is_off) in [
         ("OTEL_SDK_DISABLED", (|value| value.eq_ignore_ascii_case("true")) as fn(&str) -> bool),
@@ -74,7 +75,7 @@ pub fn disabled(get: Get<'_>) -> Option<Warning> {
     None
 }
 
-/// Returns the URL for metrics that the environment variables name.
+/// Returns the URL that the environment variables name for metrics.
 pub fn url(get: Get<'_>) -> Option<String> {
     get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
         .or_else(|| get("OTEL_EXPORTER_OTLP_ENDPOINT").map(|base| metrics_url(&base)))

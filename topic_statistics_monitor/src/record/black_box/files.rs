@@ -36,7 +36,8 @@ impl Files {
         Ok(Self { directory, stem, extension: extension.into_owned(), max })
     }
 
-    /// Returns a new path for a trigger at this time (ns since the epoch), named by the first second without a file.
+    /// Returns a new path for a trigger at this time (ns since the epoch). Its name has the first second, from this
+    /// time on, for which no file exists.
     pub fn path(&self, time: u64) -> PathBuf {
         let path = |second| self.directory.join(format!("{}_{}.{}", self.stem, utc(second), self.extension));
         let first = time / 1_000_000_000;
@@ -71,7 +72,8 @@ impl Files {
         Ok(all)
     }
 
-    /// Returns the time since the last file was written. `None` without a file, or if the file is newer than the clock.
+    /// Returns the time since the last file was written. `None` without a file, or if the file's time is later than the
+    /// present time of the clock.
     pub fn age_of_last(&self) -> Option<Duration> {
         let last = self.all().ok()?.pop()?;
         last.metadata().ok()?.modified().ok()?.elapsed().ok()

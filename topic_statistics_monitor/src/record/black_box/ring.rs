@@ -24,7 +24,7 @@ pub struct Ring {
     /// All messages received after this time are in the ring.
     complete_since: Instant,
     is_cut: bool,
-    /// The losses of each topic up to the topic's last message removed from `messages`, by the number of the topic.
+    /// For each topic (by its number), the losses up to the last message of the topic that was removed from `messages`.
     before: BTreeMap<usize, Losses>,
 }
 
@@ -96,7 +96,8 @@ impl Ring {
     }
 
     /// Sets the log times of older latched messages to the log time of the first message in `messages`. Otherwise a
-    /// player of the file would wait between them, perhaps for an hour. The times of publication are not changed.
+    /// player of the file would wait for the time between two such messages, perhaps for an hour. The times of
+    /// publication are not changed.
     pub fn set_latched_times(&mut self) {
         let start = self.messages.front().map_or(0, |first| first.log_time);
         self.latched.values_mut().for_each(|message| message.log_time = message.log_time.max(start));
@@ -110,7 +111,8 @@ impl Ring {
         self.complete_since
     }
 
-    /// Returns whether a full ring removed messages. Then `complete_since` is when the last of these was received.
+    /// Returns whether a full ring removed messages. If so, `complete_since` is when the last of the removed messages
+    /// was received.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -149,7 +151,7 @@ mod tests {
         messages.map(|message| message.number.unwrap()).collect()
     }
 
-    /// Returns a ring with room for this number of messages, two topics, and the start of the ring.
+    /// Returns a ring that has room for this number of messages, and also two topics and the start time of the ring.
     fn ring(messages: u64) -> (Ring, [Arc<RecordedTopic>; 2], Instant) {
         let start = Instant::now();
         let map = topic(1, QoSProfile::topics_default().transient_local());

@@ -110,7 +110,7 @@ impl Schedule {
         }
         self.triggers.push(trigger);
         if let Some(until) = self.until {
-            // Each further trigger makes the file longer, up to the limit `longest`.
+            // Each further trigger extends the file, but not beyond the time `longest`.
             let longest = self.began.map_or(at, |began| began + self.after.max(Self::INTERVAL));
             self.until = Some(until.max((at + self.after).min(longest)));
             return Next::Joins;
@@ -155,8 +155,8 @@ impl Schedule {
         std::mem::take(&mut self.left_out)
     }
 
-    /// Ends the file if its time is over and its triggers are written. All messages before `now` must be in the file.
-    /// Returns the time up to which the file has messages. `None` if the file does not end yet.
+    /// Ends the file if its time is over and its triggers are written. Call this only when all messages before `now`
+    /// are in the file. Returns the time up to which the file has messages. `None` if the file does not end yet.
     pub fn end(&mut self, now: Instant) -> Option<Instant> {
         self.until.take_if(|until| now > *until && self.triggers.is_empty())
     }

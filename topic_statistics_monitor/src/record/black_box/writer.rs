@@ -62,7 +62,8 @@ impl OpenFile {
     }
 }
 
-/// Returns the counts of a file for the whole recording, because each file of the black box is one recording.
+/// Returns a topic's counts in this file as its counts in the whole recording, because each file of the black box is a
+/// recording of its own.
 fn alone(in_file: &TopicInFile) -> (Written, Losses) {
     (in_file.written, in_file.lost())
 }
@@ -127,7 +128,7 @@ impl Writer {
         }
     }
 
-    /// Begins and ends files. The caller has already accepted all messages received before `now`.
+    /// Begins and ends files. Before this call, all messages received before `now` must have been accepted.
     fn step(&mut self, now: Instant) {
         if self.signal.swap(false, Ordering::Relaxed) {
             self.black_box.trigger(Cause::Signal);
@@ -276,7 +277,7 @@ mod tests {
         files.last().unwrap().clone()
     }
 
-    /// Returns the sequence numbers of the messages in a file, and the value of `ended`.
+    /// Returns the sequence numbers of the messages in a file, and the value of `ended` in its black box metadata.
     fn read(path: &Path) -> (Vec<u32>, String) {
         let bytes = fs::read(path).unwrap();
         let messages = mcap::MessageStream::new(&bytes).unwrap();
@@ -325,7 +326,8 @@ mod tests {
         let path = begin(&mut writer);
         let complete = |path| recover::complete(path, BagFile::options(&writer.options));
         assert!(matches!(complete(&path), Ok(None)), "it is being written");
-        // Copies of the open file are like the files of a killed program: with all bytes, then cut to shorter lengths.
+        // A copy of the open file is like the file of a killed program: the test first uses a copy with all bytes, then
+        // copies that are cut off.
         let killed = directory.path().join("run_20000101T000000Z.mcap");
         fs::copy(&path, &killed).unwrap();
         assert!(mcap::Summary::read(&fs::read(&killed).unwrap()).is_err());

@@ -25,7 +25,8 @@ const ALWAYS: usize = 16 + 6 * FIGURE;
 const FIGURE: usize = 7;
 /// The minimum width of a name. If the list becomes wider, it first gets more columns, and then longer names.
 const NAME: usize = 19;
-/// The width of the message type, which is on the second line of a row, or on the only line of a wide list.
+/// The width of the column with the message type, which is on the second line of a row, or on the only line of a row in
+/// a wide list.
 const TYPE: usize = 27;
 /// The width of the state, which is next to the message type.
 const STATE: usize = 11;
@@ -69,7 +70,7 @@ const MORE: usize = 5;
 
 impl Group {
     /// Returns the title above `columns` columns. The title says that percentiles are of the last minute. Otherwise a
-    /// percentile higher than the maximum, which is of the last window, would seem wrong.
+    /// percentile of the last minute that is higher than the maximum of the last window would seem wrong.
     fn title(self, columns: usize, kind: Kind) -> String {
         let width = columns * FIGURE;
         let [first, second] = kind.titles();
@@ -105,7 +106,7 @@ impl Layout {
     pub fn new(width: u16) -> Self {
         let is_wide = width >= WIDE;
         let width = usize::from(width);
-        // In a wide list, the message type, the state and the sparkline are on the same line as the numbers.
+        // In a wide list, a row's message type, state and sparkline are on the same line as its numbers.
         let beside = if is_wide { TYPE + STATE + 2 + 20 } else { 0 };
         let more = (width.saturating_sub(2 + NAME + ALWAYS + beside) / FIGURE).min(MORE);
         let figures = ALWAYS + more * FIGURE;

@@ -168,7 +168,8 @@ fn a_read_topic_has_the_nearest_published_name() {
     assert_eq!(problems(&look(graph(&other_type), &[])), []);
 }
 
-/// The case of ros2_medkit #570 and #577: a new problem is counted, so that the program listens again.
+/// The case of ros2_medkit #570 and #577: a problem of the last graph only is not reported but counted, so that the
+/// program listens again.
 #[test]
 fn nodes_that_come_or_go_cause_no_finding() {
     let pair =

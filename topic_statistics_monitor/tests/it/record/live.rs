@@ -38,7 +38,8 @@ fn compare(live: &Value, bag: &Value) {
         assert_eq!((&live["unit"], &live["count"]), (&bag["unit"], &bag["count"]), "{metric}");
         for figure in ["mean", "min", "max", "std_dev"] {
             let [of_live, of_bag] = [live, bag].map(|of| of[figure].as_f64().unwrap_or(f64::NAN));
-            // A callback is called some time after the reception, and the end of a window may be delayed.
+            // Such values differ, because a callback is called some time after the reception, and a window may end
+            // late.
             let most = if UP_TO_CALLBACK.contains(&metric) { delay + 100.0 } else { 1e-9 };
             let is_same = of_live.is_nan() && of_bag.is_nan() || (of_live - of_bag).abs() <= most;
             assert!(is_same || metric == "message_period", "{metric} {figure}: {live} {bag}");
@@ -70,7 +71,8 @@ fn a_bag_has_the_figures_that_were_seen_live() {
     };
     let arguments = ["/imu", "/burst", "--period", "0.5", "--record", file.to_str().unwrap()];
     let mut monitor = Json::start(&arguments, domain);
-    // A recording contains the node of a publisher only if the node is in the ROS graph when the first message arrives.
+    // A recording contains the name of a publisher's node only if the node is in the ROS graph when the first message
+    // arrives.
     let is_known = |json: &Value| json["nodes"].as_array().is_some_and(|all| all.contains(&"/talker".into()));
     monitor.until_of("/imu", is_known);
     monitor.until_of("/burst", is_known);

@@ -29,7 +29,8 @@ pub struct SourceHealth {
     pub rate: Option<f64>,
     /// The limits in the source's conditions: at most one for each level, quantity and direction.
     pub limits: Vec<ExpectedLimit>,
-    /// The number of windows so far with each level. `None` if the status does not contain these numbers.
+    /// For each level, the number of windows that have had this level so far. `None` if the status does not contain
+    /// these numbers.
     pub windows: Option<[u64; 4]>,
 }
 
@@ -50,7 +51,8 @@ pub struct ExpectedLimit {
 pub struct ExecutorCallbacks {
     /// The `measurement_source_name`, with any characters.
     pub source: String,
-    /// At most [`MAX_LINES`](Self::MAX_LINES) lines with any characters: busy threads, longest callback, longest waits.
+    /// At most [`MAX_LINES`](Self::MAX_LINES) lines with any characters, about: the busy threads, the longest callback,
+    /// and the longest waits.
     pub lines: Vec<String>,
 }
 

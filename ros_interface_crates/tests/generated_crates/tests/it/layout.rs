@@ -60,7 +60,7 @@ fn every_rmw_structure_has_the_layout_of_its_c_structure() {
         let package = name.split('/').next().unwrap();
         let library = libraries.entry(package).or_insert_with(|| introspection_library(package));
         // In Rust, a field with the name of a keyword gets an underscore at its end. Names in ROS never end with an
-        // underscore.
+        // underscore, so the underscore at the end can be removed.
         let ours =
             fields.iter().map(|(name, offset)| (name.strip_suffix('_').unwrap_or(name).to_owned(), *offset));
         assert_eq!((*size, ours.collect::<Vec<_>>()), c_layout(name, library), "{name}");

@@ -15,7 +15,7 @@ use serde_json::Value;
 /// The timeout of each wait. The timeout is far longer than usual waits, so it expires only if a message never arrives.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A node in this process and a node in Python.
+/// A node in this process and a node in Python, which exchange messages.
 pub struct Conversation {
     pub node: Node,
     pub executor: Executor,
@@ -79,7 +79,7 @@ impl Conversation {
 
 impl Drop for Conversation {
     fn drop(&mut self) {
-        // An error means that the process has already ended.
+        // An error only means that the process has already ended.
         let _ = self.echo.kill();
         let _ = self.echo.wait();
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sends interfaces from Rust to Python and back over the real middleware.
 //!
-//! Python also reports the values that it received. So the tests even find an error of Rust's conversion that the
-//! conversion in the other direction cancels.
+//! Python also reports the values that it received. So the tests even find an error of a conversion in Rust that the
+//! conversion in the other direction would cancel out.
 
 use std::sync::{Arc, Mutex};
 

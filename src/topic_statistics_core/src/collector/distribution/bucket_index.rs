@@ -18,11 +18,11 @@ const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
 /// The mantissas are divided into 512 cells of equal length. No cell has more than one bucket boundary.
 const CELLS: usize = 2 * BUCKETS;
 
-/// The number of the low bits of a mantissa that do not select the cell.
+/// The number of low bits of a mantissa that play no part in selecting the cell.
 const CELL_BITS: u32 = MANTISSA_BITS - CELLS.trailing_zeros();
 
-/// For each cell, the number to add to the low bits of a mantissa. In the sum, the bits above the lowest [`CELL_BITS`]
-/// bits are the number of the bucket.
+/// For each cell, the number to add to the low bits of a mantissa. In the sum of this number and the low bits, the bits
+/// above the lowest [`CELL_BITS`] bits are the number of the bucket.
 static CELL_OF_MANTISSA: [u64; CELLS] = cells();
 
 /// Returns the bucket of a normal sample at [`MAX_SCALE`]. `magnitude` has the bits of the sample's absolute value.
@@ -30,8 +30,8 @@ static CELL_OF_MANTISSA: [u64; CELLS] = cells();
 /// At a smaller scale, the sample is in the bucket `index >> (MAX_SCALE - scale)`.
 #[inline]
 pub(super) fn index_of_normal(magnitude: u64) -> i32 {
-    // A power of two is the last sample of its bucket, and the only boundary that an `f64` can be equal to. After 1 is
-    // subtracted from the bits of all samples, each boundary is the first value of the next bucket.
+    // A power of two is the last sample of its bucket. Powers of two are the only boundaries that are exact as an
+    // `f64`. If 1 is subtracted from the bits of every sample, each bucket begins exactly at its lower boundary.
     let below = magnitude - 1;
     let cell = CELL_OF_MANTISSA[(below >> CELL_BITS) as usize % CELLS];
     let bucket = (cell + below % (1 << CELL_BITS)) >> CELL_BITS;
@@ -52,7 +52,7 @@ pub(super) fn index_of(magnitude: f64, scale: i32) -> i32 {
 /// Returns the bucket of a subnormal sample at [`MAX_SCALE`]. `magnitude` is the sample's absolute value, and not zero.
 pub(super) fn index_of_subnormal(magnitude: f64) -> i32 {
     const SHIFT: i32 = 64;
-    // The product is exact, and it is a normal number.
+    // The multiplication does not round, and its result is a normal number.
     let normal = magnitude * (1_u128 << SHIFT) as f64;
     index_of_normal(normal.to_bits()) - SHIFT * BUCKETS as i32
 }
@@ -80,8 +80,8 @@ const fn cells() -> [u64; CELLS] {
     let (mut cell, mut bucket) = (0, 0);
     while cell < CELLS {
         let start = (cell as u64) << CELL_BITS;
-        // If a cell contains the next boundary, the mantissas of the cell from this boundary on belong to the next
-        // bucket.
+        // If a cell contains the next boundary, the mantissas of this cell that are not below the boundary belong to
+        // the next bucket.
         let in_cell = boundaries[bucket + 1] - start;
         if in_cell < 1 << CELL_BITS {
             bucket += 1;

@@ -25,8 +25,8 @@ pub struct DistributionParts<'a> {
     pub maximum: f64,
     /// The scale, from [`Distribution::MIN_SCALE`] to [`Distribution::MAX_SCALE`].
     pub scale: i32,
-    /// The largest absolute value that is counted as zero. The threshold is 0, or, only at the smallest scale, the
-    /// largest `f64` below a bucket.
+    /// The largest absolute value that is counted as zero. Above the smallest scale, the threshold is 0. At the
+    /// smallest scale, it can also be the largest `f64` below a bucket.
     pub zero_threshold: f64,
     /// The number of samples whose absolute values are at most the zero threshold.
     pub zero_count: u64,
@@ -34,7 +34,7 @@ pub struct DistributionParts<'a> {
     pub positive_offset: i32,
     /// The counts of consecutive buckets of positive samples, at most [`Distribution::BUCKETS`] counts.
     pub positive_counts: &'a [u64],
-    /// The index of the first bucket of negative samples, by the absolute values of the samples.
+    /// The index of the first bucket of negative samples. The index follows from the samples' absolute values.
     pub negative_offset: i32,
     /// The counts of consecutive buckets of negative samples, at most [`Distribution::BUCKETS`] counts.
     pub negative_counts: &'a [u64],
@@ -75,10 +75,10 @@ enum Place {
 impl Distribution {
     /// Returns the distribution with exactly these figures and buckets, for example from a message.
     ///
-    /// If a count has more than 32 bits, there are fewer buckets. Then the distribution may get a smaller scale than
-    /// the parts, as after a [`merge`](Self::merge).
+    /// If a count needs more than 32 bits, the distribution has room for fewer buckets. Then the distribution may get a
+    /// smaller scale than the parts have, just as a [`merge`](Self::merge) may reduce the scale.
     ///
-    /// Returns an error that names the invalid part. Valid parts cause no allocation.
+    /// Returns an error that names the invalid part. If the parts are valid, this function allocates no memory.
     pub fn from_parts(parts: &DistributionParts<'_>) -> Result<Self, InvalidDistribution> {
         let &DistributionParts { scale, zero_count, count, sum, .. } = parts;
         if !(Self::MIN_SCALE..=Self::MAX_SCALE).contains(&scale) {
@@ -106,8 +106,8 @@ impl Distribution {
             return Ok(Self::default());
         }
 
-        // Counts of 64 bits leave room for only half of the buckets. So two distributions get half of the buckets each,
-        // and are added.
+        // With counts of 64 bits, a distribution has room for only half of the buckets. So each of two distributions
+        // gets half of the buckets, and then the two distributions are added.
         let half = |number: usize| {
             let mut half = Self { shift: MAX_SCALE - scale, buckets: WIDE, threshold, ..Self::default() };
             for (side, counts, offset, range) in [
@@ -152,8 +152,8 @@ fn threshold(parts: &DistributionParts<'_>) -> Result<Option<i32>, InvalidDistri
     }
 }
 
-/// Checks the buckets of a sign. Returns the first and the last bucket that have samples; `None` if no bucket has
-/// samples.
+/// Checks the buckets of positive or negative samples. Returns the first and the last bucket that have samples; `None`
+/// if no bucket has samples.
 fn side(
     sign: &'static str,
     offset: i32,

@@ -21,7 +21,7 @@ fn collect(samples: &[f64]) -> Distribution {
     distribution
 }
 
-/// Returns a distribution in which one sample is repeated, created by merges.
+/// Returns a distribution that has the sample `sample` as often as `times` says, created by merges.
 fn repeated(sample: f64, times: u64) -> Distribution {
     let (mut all, mut power) = (Distribution::default(), collect(&[sample]));
     for bit in 0..u64::BITS - times.leading_zeros() {
@@ -51,7 +51,8 @@ struct Message {
 }
 
 impl Message {
-    /// Returns the parts, with `padding` empty buckets before the first bucket, or fewer if there is no room.
+    /// Returns the parts, with `padding` empty buckets before the first bucket, or with fewer empty buckets if there is
+    /// no room for them.
     fn of(distribution: &Distribution, padding: usize) -> Self {
         Self {
             count: distribution.count(),
@@ -107,7 +108,7 @@ fn index(sample: f64, scale: i32) -> i32 {
     bucket_index::index_of(sample.abs(), scale)
 }
 
-/// Returns the parts that a distribution has by definition, from all samples in ascending order.
+/// Computes by definition, from all samples in ascending order, the parts that the distribution must have.
 fn expected(sorted: &[f64]) -> Message {
     let negative: Vec<f64> = sorted.iter().copied().filter(|sample| *sample < 0.0).rev().collect();
     let positive: Vec<f64> = sorted.iter().copied().filter(|sample| *sample > 0.0).collect();
@@ -145,7 +146,8 @@ fn expected(sorted: &[f64]) -> Message {
     }
 }
 
-/// Returns an error unless the distribution fits the samples, and each quantile is NaN or within its error.
+/// Returns an error unless the distribution is that of the samples, and each quantile is NaN or differs from the exact
+/// quantile by at most its error.
 fn is_of(distribution: &Distribution, samples: &[f64]) -> Result<(), TestCaseError> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -171,13 +173,13 @@ fn is_of(distribution: &Distribution, samples: &[f64]) -> Result<(), TestCaseErr
     Ok(())
 }
 
-/// A strategy for samples that span the given powers of ten.
+/// A strategy for samples between the two given powers of ten.
 fn of_orders(orders: std::ops::Range<f64>) -> BoxedStrategy<f64> {
     orders.prop_map(|order| 10_f64.powf(order)).boxed()
 }
 
-/// A strategy for samples of one kind or of several kinds: any finite bits, ages from nanoseconds to days, a small
-/// range, zeros, tiny and huge samples.
+/// A strategy for samples of one kind or of several kinds. The kinds are: any finite bits, ages from nanoseconds to
+/// days, a small range, zeros, tiny samples and huge samples.
 fn samples() -> impl Strategy<Value = Vec<f64>> {
     let any = (0..f64::INFINITY.to_bits()).prop_map(f64::from_bits).boxed();
     let kinds = [
@@ -445,8 +447,8 @@ fn the_bucket_after_the_80th_changes_no_count_beyond_32_bits() {
     }
 }
 
-/// If the count of the first bucket above the zero threshold needs more than 32 bits, its samples must not be counted
-/// near zero.
+/// If the count of the first bucket above the zero threshold needs more than 32 bits, its samples must not be added to
+/// the zero count.
 #[test]
 #[cfg_attr(miri, ignore = "takes minutes")]
 fn the_bucket_at_the_threshold_counts_beyond_32_bits() {

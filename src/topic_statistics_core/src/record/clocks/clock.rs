@@ -157,7 +157,7 @@ impl Bounds {
 }
 
 impl SystemClock {
-    /// The largest change of the offset, in nanoseconds, that is drift or an imprecise reading, and not a step.
+    /// A change of the offset of up to this number of nanoseconds is drift or an imprecise reading, and not a step.
     const TOLERANCE: i64 = 10_000;
 
     pub(crate) fn now(clock: &dyn Clock) -> Self {
@@ -181,7 +181,8 @@ impl SystemClock {
             return None; // the old offset is kept, so that each window starts exactly where the previous one stops
         }
         let before = std::mem::replace(self, Self { offset: bounds.middle(), suspended: suspended() });
-        // A suspend takes at least several milliseconds. So a difference of up to 1 ms is an imprecise reading.
+        // A suspend takes at least several milliseconds. So a difference of up to 1 ms comes from imprecise readings,
+        // and not from a suspend.
         let suspended = match self.suspended - before.suspended {
             slept if slept > 1_000_000 => slept,
             _ => 0,
@@ -206,7 +207,7 @@ pub struct EndedWindow {
     /// The start and the stop in system time. Both are computed with the clock offset at the window's end.
     pub(crate) window: Window,
     pub(crate) step: Option<Step>,
-    /// Whether a sample that was made before the last accepted sample may still be missing.
+    /// Whether a sample that was made before the last accepted sample may not have been accepted yet.
     pub(crate) has_earlier: bool,
 }
 
@@ -225,7 +226,8 @@ impl WindowClock {
     /// Ends the current window and starts the next window, now.
     pub(crate) fn end(&mut self, clock: &dyn Clock) -> EndedWindow {
         let stop = clock.monotonic();
-        // The system clock is checked after the stop, so that a step between the two readings is not missed.
+        // The system clock is checked after the stop of the window was read, so that a step between the two readings is
+        // not missed.
         let step = self.system.check(clock);
         let start = std::mem::replace(&mut self.start, stop);
         let window = Window::from_nanoseconds(self.system.at(start), self.system.at(stop));
@@ -290,7 +292,7 @@ mod tests {
         assert!(now >= before - 10_000 && now <= after + S, "{before} {now} {after}");
     }
 
-    /// Returns a command that runs in a time namespace in which the host was suspended for a day.
+    /// Returns a command that runs in a time namespace whose clocks look as if the host had been suspended for a day.
     #[cfg(target_os = "linux")]
     fn after_a_day_of_suspend(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
         let mut command = std::process::Command::new("unshare");
@@ -340,7 +342,8 @@ mod tests {
             (20_000, 100, 0, Some(0)),
             (S / 2, 100, 0, Some(0)),
             (3600 * S, 100, 0, Some(0)),
-            // The host was suspended. A difference of up to a millisecond is an imprecise reading.
+            // The host was suspended. A difference of up to a millisecond comes from imprecise readings, and not from a
+            // suspend.
             (30 * S, 100, 30 * S, Some(30 * S)),
             (S, 100, 400, Some(0)),
             (S, 100, 1_000_000, Some(0)),

@@ -55,8 +55,8 @@ impl SimulatedTime {
         self.jumps.load(Ordering::Relaxed) as u16
     }
 
-    /// Returns the simulated time in nanoseconds; 0 if simulated time has not started, or if the stamp may be from
-    /// before a jump that happened while the message was under way. `jumps` is the number of jumps seen before the
+    /// Returns the simulated time in nanoseconds. Returns 0 if simulated time has not started, or if the stamp may be
+    /// from before a jump that happened while the message was under way. `jumps` is the number of jumps seen before the
     /// message was taken. `seen` is the current monotonic time in nanoseconds.
     pub fn now(&self, stamp: i64, jumps: u16, seen: i64) -> i64 {
         let mut timeline = lock(&self.timeline);
@@ -80,16 +80,16 @@ struct Timeline {
     /// How many times faster than real time the clock runs. The rate is measured over at least
     /// [`RATE_OVER`](Self::RATE_OVER), because a delayed reading would distort a rate between two readings.
     rate: f64,
-    /// The rate of the last step that counted as a jump forward; `None` if there is no sign that the simulation only
-    /// became faster. If the simulation only became faster, it continues at this rate.
+    /// The rate of the last step that counted as a jump forward; `None` if the simulation cannot simply have become
+    /// faster at this step. If the simulation only became faster, it continues at this rate.
     rate_of_jump: Option<f64>,
     /// The start of the interval over which the rate is measured: the simulated time and the real time.
     rate_from: Option<(i64, i64)>,
     /// The simulated time right after the last jump. Until all messages from before the jump have arrived, earlier
     /// stamps are assumed to be from before the jump.
     start: i64,
-    /// After a jump back: how far stamps may be in the future. A stamp further in the future is closer to the time
-    /// before the jump, so it is assumed to be from before the jump.
+    /// After a jump back: how far in the future a stamp from after the jump may be. A stamp further in the future is
+    /// closer to the time before the jump, so it is assumed to be from before the jump.
     ahead: Option<i64>,
     /// The range of the stamps of messages that were under way at the last jump back. After a small jump back,
     /// simulated time passes through this range again, so the range also contains stamps from after the jump.
@@ -97,7 +97,8 @@ struct Timeline {
     jumps: u32,
     /// The real time at which the last jump was seen.
     jumped: Option<i64>,
-    /// The real time until which no stamp is used, because stamps from before two jumps in a row are not recognized.
+    /// After two jumps in a row: the real time until which no stamp is used, because stamps from before both jumps are
+    /// not recognized.
     unusable_until: i64,
 }
 
@@ -128,8 +129,8 @@ impl Timeline {
             return;
         };
         let (step, elapsed) = ((now - last) as f64, (seen - last_seen).max(0) as f64);
-        // If the clock stood still after the last jump forward, this jump was not a simulation that became faster. So
-        // the rate of the jump is not used.
+        // If the clock stood still after the last jump forward, this jump does not mean that the simulation became
+        // faster. So the rate of the jump is not used.
         let rate_of_jump = self.rate_of_jump.filter(|_| elapsed <= Self::BETWEEN_READINGS);
         let rate = rate_of_jump.unwrap_or(self.rate).max(1.0);
         if step < 0.0 {

@@ -7,10 +7,11 @@ use super::clock::{EndedWindow, Step};
 /// Finds stamps that may be from the system clock before a step of that clock.
 ///
 /// A message can be stamped before a step and received in a later window. Then the stamp and the callback are on
-/// different clocks, and the message has no age. A message is under way for at most [`UNDER_WAY`](Self::UNDER_WAY). So,
-/// on the clock before the step, the doubtful stamps are in the time `UNDER_WAY` before the end of the window with the
-/// step. All other stamps are valid immediately. Stamps from hosts without a step are newer than this range. Stamps of
-/// the new clock are in this range only after a small step back, until the clock has passed the range again.
+/// different clocks, and the message has no age. A message is under way for at most [`UNDER_WAY`](Self::UNDER_WAY). So
+/// the doubtful stamps are those in the last `UNDER_WAY` before the end of the window with the step, as the clock
+/// before the step counted. All other stamps are valid immediately. Stamps from hosts without a step are newer than
+/// this range. Stamps of the new clock are in this range only after a small step back, until the clock has passed the
+/// range again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StampFilter {
     /// The doubtful stamps of each step, the oldest step first.
@@ -22,7 +23,7 @@ pub(crate) struct StampFilter {
 struct DoubtfulStamps {
     first: i64,
     last: i64,
-    /// The time at which all these messages have arrived, in nanoseconds on the monotonic clock.
+    /// The time at which all these messages must have arrived, in nanoseconds on the monotonic clock.
     until: i64,
     /// Whether the messages have arrived. Some arrived messages may not be recorded yet, so the range is kept until the
     /// next step.
@@ -91,8 +92,8 @@ impl StampFilter {
         self.stamps.iter().any(|doubtful| !doubtful.have_expired && doubtful.contain(stamp))
     }
 
-    /// As [`is_doubtful`](Self::is_doubtful), for a message that may have arrived before the last expired ranges had
-    /// expired. So these ranges are checked, too.
+    /// As [`is_doubtful`](Self::is_doubtful), for a message that may have arrived before the ranges expired that are
+    /// expired now. So the expired ranges that are still kept are checked, too.
     pub(crate) fn was_doubtful(&self, stamp: i64) -> bool {
         self.stamps.iter().any(|doubtful| doubtful.contain(stamp))
     }
@@ -120,7 +121,7 @@ mod tests {
 
     const EPOCH: i64 = 1_790_000_000 * S;
 
-    /// Returns a filter after steps that were found at `EPOCH` on the new clock.
+    /// Returns a filter that has seen these steps, which were found at the time `EPOCH` of the new clock.
     fn filter(steps: &[i64]) -> StampFilter {
         after(steps.iter().map(|by| Step { by: *by, suspended: 0 }))
     }
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn messages_under_way_across_two_steps_are_doubtful() {
         // The clock steps back by a minute, and then forward by an hour. So a stamp from before both steps is later
-        // than the clock before the second step, and has to be doubtful, too.
+        // than the clock was just before the second step, and has to be doubtful, too.
         let stamp = EPOCH + 60 * S - MS;
         assert!(!filter(&[3600 * S]).is_doubtful(stamp));
         let both = filter(&[-60 * S, 3600 * S]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A lock that never makes a sample wait. If the queue is full, the sample is only counted.
+//! A lock that never makes a sample wait. If the queue is full, the sample is not recorded, but it is still counted.
 
 use super::{Accept, QueuedLock};
 use crate::sync::{
@@ -9,13 +9,13 @@ use crate::sync::{
 };
 
 /// A lock for the messages of a subscription. A thread that records a message never waits: if another thread holds the
-/// lock, the message goes to the queue, and if the queue is full, the message is only counted.
+/// lock, the message goes to the queue. If the queue is full, the message is not recorded, but it is still counted.
 pub(crate) struct CountingLock<S: CountUnrecorded> {
     lock: QueuedLock<S>,
     /// The number of samples that are being made while another thread holds the lock, and are not in the queue yet.
     being_made: AtomicU32,
-    /// Whether samples were lost because the queue was full. `unrecorded` is the number of the lost samples that are
-    /// messages. This flag is set by a swap for the same reason as the flag `has_queued` of the queue.
+    /// Whether samples were lost because the queue was full. `unrecorded` counts only those of the lost samples that
+    /// are messages. This flag is set by a swap for the same reason as the flag `has_queued` of the queue.
     is_incomplete: AtomicBool,
     unrecorded: AtomicU64,
 }
@@ -27,8 +27,9 @@ pub(crate) trait CountUnrecorded: Accept {
 }
 
 impl<S: CountUnrecorded> CountingLock<S> {
-    /// How often [`await_begun_samples`](Self::await_begun_samples) checks whether samples are being made. All checks
-    /// together take some microseconds. In a loom model, two checks are enough to reach both results.
+    /// How many times [`await_begun_samples`](Self::await_begun_samples) checks whether samples are still being made.
+    /// All checks together take some microseconds. In a loom model, two checks are enough to reach both results, true
+    /// and false.
     const WAITS: u32 = if cfg!(topic_statistics_loom) { 2 } else { 100 };
 
     pub(crate) fn new(state: S) -> Self {
@@ -71,16 +72,17 @@ impl<S: CountUnrecorded> CountingLock<S> {
         }
     }
 
-    /// Begins a sample whose order matters, if another thread holds the lock. Call this before the clock is read for
-    /// the sample. Then call [`enqueue_or_count`](Self::enqueue_or_count) and [`end_sample`](Self::end_sample).
+    /// Begins a sample whose order matters. This is necessary if another thread holds the lock. Call this before the
+    /// clock is read for the sample. Then call [`enqueue_or_count`](Self::enqueue_or_count) and
+    /// [`end_sample`](Self::end_sample).
     pub(crate) fn begin_sample(&self) {
         self.being_made.fetch_add(1, Ordering::Relaxed);
         // This fence makes sure that a thread that reads a later time sees that this sample is being made.
         fence(Ordering::Release);
     }
 
-    /// Returns whether a sample that was begun before the caller read the clock may not be in the queue yet. If the
-    /// result is false, all these samples are visible in the queue.
+    /// Returns whether a sample may still be missing in the queue although it was begun before the caller read the
+    /// clock. If the result is false, all these samples are visible in the queue.
     pub(crate) fn has_begun_samples(&self) -> bool {
         fence(Ordering::Acquire);
         self.being_made.load(Ordering::Acquire) > 0
@@ -99,7 +101,8 @@ impl<S: CountUnrecorded> CountingLock<S> {
         })
     }
 
-    /// Puts a sample into the queue. If the queue is full, the sample is lost, and counted if `counts` is true.
+    /// Puts a sample into the queue. If the queue is full, the sample is lost. The lost sample is counted if `counts`
+    /// is true.
     #[cold]
     #[inline(never)]
     pub(crate) fn enqueue_or_count(&self, sample: S::Sample, counts: bool) {
@@ -110,8 +113,8 @@ impl<S: CountUnrecorded> CountingLock<S> {
             }
             self.unrecorded.fetch_add(u64::from(counts), Ordering::Relaxed);
             self.is_incomplete.swap(true, Ordering::Release);
-            // Another thread may have emptied the queue and cleared this flag. With the flag, the next holder of the
-            // lock counts the lost sample.
+            // Another thread may have emptied the queue and cleared this flag. Because the flag is set again, the next
+            // holder of the lock counts the lost sample.
             self.lock.set_queued();
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Locks for state that accepts samples. A message never waits for a lock.
+//! Locks for state that accepts samples. A thread that records a message never waits for a lock.
 //!
 //! Two locks use the same queue. If the queue is full, [`CountingLock`] counts the sample as lost, and [`WaitingLock`]
 //! waits.
@@ -20,7 +20,7 @@ pub(crate) use waiting::{ConfirmOrder, WaitingLock};
 /// interleavings have to run.
 pub(crate) const QUEUE: usize = if cfg!(topic_statistics_loom) { 2 } else { 8 };
 
-/// State behind a lock that accepts samples.
+/// State that is protected by a lock and accepts samples.
 pub(crate) trait Accept {
     type Sample: Send;
 
@@ -93,8 +93,8 @@ impl<S: Accept> QueuedLock<S> {
         self.room.fetch_add(1, Ordering::Release);
     }
 
-    /// Puts a sample into the queue, after a place was taken for the sample. Returns the sample as an error if the
-    /// queue still looks full, because this thread does not see yet that another thread has removed a sample.
+    /// Puts a sample into the queue, after a place was taken for the sample. As long as this thread does not see that
+    /// another thread has removed a sample, the queue still looks full. Then the sample is returned as an error.
     fn push(&self, sample: S::Sample) -> Result<(), S::Sample> {
         self.queue.push(sample)?;
         self.set_queued();

@@ -8,7 +8,7 @@ use crate::{
     sync::thread,
 };
 
-/// Records a number with the same calls with which a subscription's callback records a message.
+/// Records a number by the same calls that a subscription's callback makes to record a message.
 fn record(numbers: &CountingLock<Numbers>, number: u32) {
     match numbers.try_lock() {
         Some(mut numbers) => numbers.accept(&number),

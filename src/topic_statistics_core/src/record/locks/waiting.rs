@@ -14,7 +14,7 @@ pub(crate) struct WaitingLock<S: ConfirmOrder>(QueuedLock<S>);
 
 /// State that accepts samples. The samples may be recorded in a different order than they were made.
 pub(crate) trait ConfirmOrder: Accept {
-    /// Confirms the order: all samples that were made before the last accepted sample are accepted.
+    /// Confirms the order: all samples that were made before the last accepted sample have been accepted, too.
     fn confirm_order(&mut self);
 }
 

@@ -44,7 +44,7 @@ impl Periods {
         } // an earlier time is of the previous window, which has no periods because this event was missing
     }
 
-    /// Ends a window. `has_earlier` means that an event before the last recorded event may still be missing.
+    /// Ends a window. `has_earlier` means that an event before the last recorded event may not have been recorded yet.
     pub(crate) fn take(&mut self, has_earlier: bool) -> (Metric, Summary) {
         let periods = self.period.take();
         self.last_before = self.last;

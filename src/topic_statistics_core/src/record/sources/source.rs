@@ -37,7 +37,7 @@ pub struct Source {
     /// all other fields.
     watched: OnceLock<watch::Sender<Option<Arc<WindowStatistics>>>>,
     is_retired: AtomicBool,
-    /// The number of messages of this source that are being published now.
+    /// The number of statistics messages about this source that are being published now.
     publishing: Mutex<u32>,
     published: Condvar,
 }
@@ -47,8 +47,8 @@ struct Finished {
     latest: Option<Arc<WindowStatistics>>,
     /// The sum of the distributions of all windows; empty if the source is not a subscription.
     distributions: Distributions,
-    /// The health of the source. `None` before the first window, and if the source has no expectations and nobody
-    /// watches its health.
+    /// The health of the source. `None` before the first window. After that, `None` if the source has no expectations
+    /// and nobody watches its health.
     health: Option<Box<SourceHealth>>,
 }
 
@@ -75,8 +75,8 @@ pub trait Endpoint: Send + Sync {
         vec![]
     }
 
-    /// Restarts the waiting time before a check. Called while the statistics are disabled, because then it is unknown
-    /// whether messages arrive.
+    /// Restarts the time to wait before the next check of the publishers. Called while the statistics are disabled,
+    /// because then it is unknown whether messages arrive.
     fn restart(&self) {}
 
     /// Checks the publishers, and appends a warning for each new publisher that cannot serve the subscription. Returns
@@ -175,8 +175,8 @@ pub trait WindowScheduler: Send + Sync {
 }
 
 impl Source {
-    /// The longest time for which the drop of a handle waits for a publication, because a middleware may block for
-    /// minutes.
+    /// If a publication is under way, the drop of a handle waits for it, but at most for this time, because a
+    /// middleware may block for minutes.
     const RETIREMENT: Duration = Duration::from_millis(500);
 
     /// Creates a source. With an `endpoint`, the source is a subscription.
@@ -245,9 +245,9 @@ impl Source {
         *present = health.clone();
         let Some(sender) = watched.clone() else { return };
         drop(finished);
-        // Without a change, no watcher is woken. The health in the channel is replaced only if it has no window yet, or
-        // if it is OK with another cause. Otherwise it stays, because a slow receiver may not have read this change
-        // yet.
+        // If `is_change` is false, no watcher is woken. The health in the channel is replaced only if it has no window
+        // yet, or if its level is OK and its cause is another one. Otherwise the channel keeps the health of the last
+        // change, because a slow receiver may not have read this health yet.
         let is_well_otherwise = |received: &Health| {
             received.window.is_none() || received.level == Level::Ok && received.cause != health.cause
         };
@@ -302,12 +302,12 @@ impl Source {
         }
     }
 
-    /// Returns the publishers that, by the last check, cannot serve this subscription.
+    /// Returns the publishers that cannot serve this subscription, as the last check found.
     pub fn incompatible_publishers(&self) -> Vec<IncompatiblePublisher> {
         self.subscription().map(|check| check.incompatible()).unwrap_or_default()
     }
 
-    /// Checks the publishers of a subscription, as [`Endpoint::run`].
+    /// Checks the publishers of a subscription with [`Endpoint::run`].
     pub fn check_publishers(&self, now: Instant, warnings: &mut Vec<String>) -> Option<Instant> {
         let check = self.subscription()?;
         if !self.collector.is_enabled() {
@@ -333,8 +333,9 @@ impl Source {
         Some(PublishingGuard(self))
     }
 
-    /// Ends the statistics of this source, and frees its name for another source. Afterwards, no message of this source
-    /// is published, except if the middleware blocks a publication for longer than [`RETIREMENT`](Self::RETIREMENT).
+    /// Ends the statistics of this source, and frees its name for another source. Afterwards, no statistics message
+    /// about this source is published, except if the middleware blocks a publication for longer than
+    /// [`RETIREMENT`](Self::RETIREMENT).
     fn retire(&self) {
         self.is_retired.store(true, Ordering::Release);
         self.collector.disable();
@@ -372,8 +373,7 @@ impl Drop for PublishingGuard<'_> {
     }
 }
 
-/// The handle of a source: the part that is the same for all kinds of sources. The drop of the handle retires the
-/// source.
+/// The part of a source's handle that is the same for all kinds of sources. The drop of the handle retires the source.
 pub struct SourceHandle {
     source: Arc<Source>,
     /// This field is dropped after `source`, because the drop of the last keeper may end the scheduler's thread.

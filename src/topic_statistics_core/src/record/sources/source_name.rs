@@ -21,8 +21,8 @@ pub struct SourceNames(Mutex<BTreeSet<u64>>);
 ///
 /// A node may subscribe and publish the same topic, subscribe twice to a topic, or use one name for a stopwatch and a
 /// counter. The first of these sources has the plain name. Each further source has the lowest free number, for example
-/// `/relay:/imu (2)`. No ROS name has a space or a parenthesis, so a number is never part of a ROS name. A source that
-/// replaces an ended source gets the same name.
+/// `/relay:/imu (2)`. No ROS name has a space or a parenthesis, so a number cannot be mistaken for a part of a ROS
+/// name. A source that replaces an ended source gets the same name.
 #[derive(Debug)]
 pub struct UniqueName {
     /// The name with its number.
@@ -66,8 +66,8 @@ fn hash(task: &str) -> u64 {
 }
 
 impl UniqueName {
-    /// Returns the same name, but it is shown as the node's name without the namespace. The shown name is the same for
-    /// all sources of the node.
+    /// Returns this name, but from now on it is shown as the node's name without the namespace. The shown name is the
+    /// same for all sources of the node.
     pub fn shown_as_node(self) -> Self {
         Self { is_shown_as_node: true, ..self }
     }
@@ -147,8 +147,8 @@ mod tests {
         assert_eq!((of_user.plain(), second.plain()), ("/relay:frames (2)", "/relay:frames"));
     }
 
-    /// With `SourceName::Node`, all sources of a node have the same name, as in rclcpp. Sources that have no name in
-    /// rclcpp are numbered.
+    /// With `SourceName::Node`, all sources of a node are shown under the same name, as in rclcpp. Their names within
+    /// the node, which rclcpp does not have, get numbers.
     #[test]
     fn a_name_that_is_shown_as_another_has_a_task_of_its_own() {
         let names = Arc::new(SourceNames::default());

@@ -82,7 +82,7 @@ struct State<C> {
     has_ended: bool,
     /// As in [`Present`].
     epoch: u32,
-    /// Whether a sample may still be missing that was made before the last accepted sample.
+    /// Whether a sample that was made before the last accepted sample may not have been accepted yet.
     has_earlier: bool,
     window: WindowClock,
     collector: C,

@@ -9,8 +9,8 @@
 //! a thread publishes between the start and the end of a callback, the cause is the callback's message. This is the
 //! message that the callback's subscription took last on this thread, or a message that was passed on within the
 //! process. The callback of a timer or a service has no message. Outside a callback, a message that a subscription of
-//! rclcpp took is no cause, because rclcpp discards some messages without calling a callback, and programs can take
-//! messages themselves.
+//! rclcpp took is not regarded as a cause, because rclcpp discards some messages without calling a callback, and
+//! programs can take messages themselves.
 //!
 //! For subscriptions without tracepoints, the next action of the thread shows that the callback has returned: the
 //! thread waits, takes something else, or calls a timer. rclpy triggers a guard condition between the take and the
@@ -156,8 +156,8 @@ mod tests {
     /// Returns the causes of the publications of a thread. Each letter is an action of the thread: `p` publishes; `a`
     /// and `b` take a message, and `u` takes a message that is not measured; `t` triggers a guard condition; `w` waits
     /// or calls a timer. `A` and `B` are takes by subscriptions whose callbacks are reported. The callbacks of these
-    /// messages start with `1` and `2`. `i` starts the callback of a message within the process, `0` any other
-    /// callback, and `)` ends a callback.
+    /// messages start with `1` and `2`. `i` starts the callback of a message that was passed on within the process, `0`
+    /// any other callback, and `)` ends a callback.
     fn causes(does: &str) -> Vec<Cause> {
         let mut activity = Activity::NONE;
         let mut causes = vec![];
@@ -184,8 +184,8 @@ mod tests {
     fn a_publication_is_caused_by_the_message_of_its_callback() {
         let (a, b) = (Cause::Message(A), Cause::Message(B));
         // A callback publishes twice. Then one callback does not publish, and a callback of another topic runs in the
-        // same round of the executor. The three rows are for rclcpp, for rclpy, and for executors that take one message
-        // per round.
+        // same round of the executor. The three texts are for rclcpp, for rclpy, and for executors that take one
+        // message per round.
         for executor in ["wA1pp)A1)B2p)", "watpptattbtptw", "wappwawbp"] {
             assert_eq!(causes(executor), [a, a, b], "{executor}");
         }
@@ -217,8 +217,8 @@ mod tests {
             assert_eq!(causes(other), [Cause::Other], "{other}");
         }
         assert_eq!(causes("uup"), [Cause::Message(Message::UNMEASURED)], "the feedback is the cause");
-        // The cause must be the callback's own message, even if other subscriptions take messages: within the callback,
-        // or for their own callbacks in the same round of the executor.
+        // The cause must be the callback's own message, even if other subscriptions take messages, either within the
+        // callback, or for their own callbacks in the same round of the executor.
         for callback in ["A1Bp)", "A1Babp)", "BA1p)", "uA1p)", "uuA1p)", "aA1p)", "A1uup)"] {
             assert_eq!(causes(callback), [Cause::Message(A)], "{callback}");
         }

@@ -53,7 +53,7 @@ impl Collector for Hop {
             self.is_ambiguous = true;
             return;
         };
-        // The stamp of a message that was taken before a step was found may be from the clock before the step.
+        // If a message was taken before a step was found, the message's stamp may be from the clock before the step.
         if self.stepped.is_some_and(|found| taken <= found) || self.filter.is_doubtful(source) {
             return;
         }

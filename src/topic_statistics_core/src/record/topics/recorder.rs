@@ -245,8 +245,9 @@ impl Recorder {
         let is_of_window =
             collectors.span.last_callback().is_some_and(|last| last >= collectors.window.start);
         drop(collectors);
-        // The clock step since the last window. A suspend in the current window is assumed to be before a message of
-        // this window. If the suspend was after this message, the time is wrong until the next message.
+        // The clock step since the last window. If the host was suspended in the current window, the suspend is assumed
+        // to be before a message of this window. If the suspend was in fact after this message, the returned time is
+        // wrong until the next message.
         let correction = system.check(clock).map_or(0, |step| match is_of_window {
             true => step.by,
             false => step.by - step.suspended,
@@ -381,9 +382,9 @@ impl WindowedCollector for Recorder {
 }
 
 impl Recorder {
-    /// Reads the clock, and accepts the samples made before this time, the window's stop. Returns the window, and the
-    /// queued samples from after the stop. If a sample may be missing because its thread was preempted, the order of
-    /// the window's messages is unknown.
+    /// Reads the clock for the window's stop, and accepts the samples that were made before the stop. Returns the
+    /// window, and the queued samples that were made after the stop. If a sample may be missing because its thread was
+    /// preempted, the order of the window's messages is unknown.
     fn stop_window(&self, collectors: &mut Collectors, clock: &dyn Clock) -> (EndedWindow, Vec<Sample>) {
         // Another thread may have begun a sample since this thread took the lock. This sample is the last sample of the
         // window, so this thread waits for it. The order is unknown only if the other thread is preempted.
@@ -410,9 +411,10 @@ impl Recorder {
         if has_begun_samples {
             let has_begun_samples = self.collectors.has_begun_samples();
             drain_queue(collectors);
-            // The thread of a missing sample was preempted, perhaps after it read the clock. Then its message may be
-            // earlier than recorded messages. The order is known only if the missing sample was begun after this thread
-            // took the lock, and no message was queued since: then the message is the last message of this window.
+            // The thread of a missing sample was preempted, perhaps after it read the clock. Then the sample's message
+            // may be earlier than messages that are already recorded. The order is known only if the missing sample was
+            // begun after this thread took the lock, and no message was queued since then. In this case, the missing
+            // message is the last message of this window.
             if has_begun_samples && (had_begun_samples || has_queued_messages) {
                 collectors.is_unordered = true;
             }
@@ -421,7 +423,7 @@ impl Recorder {
     }
 
     /// Returns [`unstamped`](WindowStatistics::unstamped) and [`without_clock`](WindowStatistics::without_clock) of the
-    /// window, before a message of the next window is accepted.
+    /// window. Must be called before a message of the next window is accepted.
     fn check_stamps(&self, collectors: &mut Collectors) -> (bool, bool) {
         let unstamped = collectors.is_unstamped() && !self.lacks_stamps.load(Ordering::Relaxed);
         let has_clock = self.simulated.as_ref().is_none_or(|time| time.has_begun());

@@ -45,7 +45,8 @@ impl Delays {
         measurements: &mut Measurements,
         distributions: &mut Distributions,
     ) {
-        // Stamps that were taken before a clock step was found may be from the clock before the step.
+        // If a request or response was taken before a clock step was found, its stamps may be from the clock before the
+        // step.
         if stamps.epoch != present.epoch {
             return;
         }

@@ -24,7 +24,7 @@ pub struct Measurements {
 
 impl Measurements {
     /// Creates the measurements of a source. `possible` are the metrics that the source can measure, and `metrics` are
-    /// the metrics that it measures.
+    /// those of them that it does measure.
     pub fn new(possible: &[Metric], metrics: MetricSet) -> Self {
         let all = || possible.iter().copied();
         let counts = all().filter(|metric| metric.is_count()).map(|metric| (metric, 0));

@@ -92,8 +92,9 @@ fn goal() -> (Arc<Ticks>, GoalRecorder<true>, Arc<ActiveGoal<true>>) {
     (clock, recorder, Arc::new(goal))
 }
 
-/// Two threads end the same goal while a window ends: for example, a handler and a task that drops the goal. The end of
-/// the goal has to be counted once, in one window. Afterwards, the goal must not be in progress.
+/// Two threads end the same goal while a window ends. For example, one thread is a handler, and the other is a task
+/// that drops the goal. The end of the goal has to be counted once, in one window. Afterwards, the goal must not be in
+/// progress.
 #[test]
 fn a_goal_ends_once() {
     let under_way = Reached::default();

@@ -127,7 +127,7 @@ impl RequestRecorder {
         Self { requests: Arc::new(Windowed::new(requests)), active, is_async }
     }
 
-    /// Returns a recorder of the same service for another callback, which returns a future if `is_async`.
+    /// Returns a recorder of the same service for another callback, which returns a future if `is_async` is true.
     pub fn with_callback(&self, is_async: bool) -> Self {
         Self { is_async, ..self.clone() }
     }

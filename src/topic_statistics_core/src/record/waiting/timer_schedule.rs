@@ -57,7 +57,8 @@ pub struct ScheduledCall {
 impl TimerSchedule {
     /// The largest error of the clock readings if the thread is not preempted.
     const ROUNDING: i64 = 1_000;
-    /// The first call is due about one period after the creation. This is the largest deviation, in nanoseconds.
+    /// The first call is due about one period after the creation. The constant is the largest deviation from that time,
+    /// in nanoseconds.
     const FIRST: i64 = 100_000;
 
     /// Creates the schedule of a timer with this period in nanoseconds; `None` if the period is 0, because such a timer
@@ -66,7 +67,7 @@ impl TimerSchedule {
         (period > 0).then_some(Self { period, next: Next::Created })
     }
 
-    /// Forgets when the next call is due, because the schedule may not get all calls from now on.
+    /// Forgets when the next call is due, because from now on this schedule may not get all calls.
     pub fn forget(&mut self) {
         self.next = Next::Unknown;
     }
@@ -92,8 +93,8 @@ impl TimerSchedule {
             return None; // a timer is never called before it is due
         }
         let periods = self.periods(due.time, read.time);
-        // The due times of a timer stay whole periods apart. So the due time with the smaller error is kept for the
-        // next call.
+        // The due times of a timer always differ by whole periods. So the due time with the smaller error is kept for
+        // the next call.
         let moved = Due { time: due.time.checked_add(periods.checked_mul(self.period)?)?, ..due };
         self.next = Next::Due(if read.error < moved.error { read } else { moved });
         Some(ScheduledCall { lateness, skipped: u64::try_from(periods - 1).ok()? })
@@ -189,8 +190,8 @@ mod tests {
             let mut schedule = TimerSchedule::new(PERIOD).unwrap();
             for (late, width, reset) in steps {
                 if reset == 0 {
-                    // The reset is not near a whole number of periods after the call was due, because it could not be
-                    // detected there.
+                    // The reset is not near a whole number of periods after the call was due, because a reset near such
+                    // a time could not be detected.
                     timer.reset(timer.next + PERIOD / 4 + late % (PERIOD / 2));
                 }
                 let now = timer.next + late;

@@ -137,7 +137,7 @@ fn answer(state: State, quantity: &str) -> Answer {
     }
 }
 
-/// Returns a window of this kind, as a recorder would return it: an unknown metric has no sample.
+/// Returns a window of this kind, as a recorder would return it: a metric whose value is unknown has no sample.
 fn window(state: State) -> WindowStatistics {
     let count = match state {
         Silence => 0,
@@ -196,8 +196,8 @@ fn one_sample() -> Summary {
 
 type Fulfils = Box<dyn Fn(f64) -> bool>;
 
-/// Returns conditions with limits on either side, and with a range. For each condition: whether `value` fulfills it, its text, and a function
-/// that returns whether another value fulfills it.
+/// Returns conditions with a limit below or above `value`, and conditions with a range around it. For each condition:
+/// whether `value` fulfills it, its text, and a function that returns whether another value fulfills it.
 fn conditions_on(value: f64) -> Vec<(bool, String, Fulfils)> {
     let width = if value == 0.0 { 1.0 } else { value / 2.0 };
     let (low, high) = (value - width, value + width);
@@ -231,8 +231,8 @@ fn each_quantity_in_each_state_raises_and_clears_what_is_known() {
         let Is(good) = answer(Good, quantity) else { panic!("{quantity}") };
         for (is_fulfilled, condition, fulfils) in conditions_on(good) {
             for state in STATES {
-                // From the number of messages, only one limit of the shortest or longest period is known, so these
-                // cases are skipped.
+                // For the shortest and the longest period, only one limit can be computed from the number of messages,
+                // so these cases are skipped.
                 let is_bounded = ["message_period.min", "message_period.max"].contains(&quantity.as_str());
                 if is_bounded && matches!(state, Incomplete | OneMessage | Silence) {
                     skipped += 1;

@@ -21,9 +21,11 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A reader of `/statistics`. Other threads may run before the reader receives a message.
+/// A reader of `/statistics`. loom may run other threads after a message was published and before this reader receives
+/// it.
 struct Reader {
-    /// The number of published messages. The mutex is one of loom, so other threads may run before it is locked.
+    /// The number of published messages. This is loom's mutex, so loom may run other threads before the mutex is
+    /// locked.
     published: Mutex<usize>,
     received: Condvar,
     is_dropped: AtomicBool,
@@ -48,7 +50,7 @@ impl PublishWindows for Reader {
     }
 }
 
-/// Reports that go nowhere, because the model has no node.
+/// Reports that are discarded, because the model has no node.
 struct NoReports;
 
 impl Reports for NoReports {
@@ -109,7 +111,7 @@ fn a_change_wakes_the_thread_and_closing_ends_it() {
             })
             .unwrap();
         pass(SECOND);
-        // The value stays the same, so only the present time makes the window due.
+        // `enabled` keeps its value, so only the present time makes the window due.
         scheduler.change_defaults(|defaults| defaults.enabled = true);
         reader.wait_for(1);
         scheduler.close();
@@ -207,8 +209,8 @@ fn subscription() -> (Arc<Recorder>, Arc<Source>) {
     (recorder, Arc::new(source))
 }
 
-/// A subscription is dropped while the totals are read twice. Each time, the totals must contain the subscription
-/// exactly once.
+/// A thread drops a subscription while another thread reads the totals twice. Each time, the totals must contain the
+/// subscription exactly once.
 #[test]
 fn the_totals_have_a_subscription_once_while_it_is_dropped() {
     check(5, || {

@@ -20,7 +20,8 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A reader of `/statistics` and `/statistics/distribution`: the names of the sources in the order of the messages.
+/// A reader of `/statistics` and `/statistics/distribution`. It keeps the source name of each message, in the order of
+/// the messages.
 #[derive(Default)]
 struct Reader {
     metrics: Mutex<Vec<String>>,
@@ -106,7 +107,7 @@ impl Rig {
         self.schedule.complete(source, self.clock.now());
     }
 
-    /// Adds sources with the given state of their statistics. The windows of these sources are not published.
+    /// Adds sources whose options have the default values. The windows of these sources are not published.
     fn create<'a>(&mut self, sources: impl IntoIterator<Item = &'a Arc<Source>>) {
         for source in sources {
             self.begin(source, SourceOptions::default(), None);
@@ -392,8 +393,8 @@ fn windows_beyond_the_bound_of_the_outbox_are_discarded() {
     let _sources = rig.add_many(100);
     let mut warnings = vec![];
     for round in 0..2 * Outbox::BOUND / 90 {
-        // Windows end in every second round, which adds 100 messages to the outbox. In each round between, 5 messages
-        // are published.
+        // Windows end in every second round, and their 100 messages are added to the outbox. In the rounds between
+        // these, 5 messages are published.
         if let Action::HandOut(out) = rig.next(SECOND) {
             warnings.extend(out.warnings);
         }
@@ -421,7 +422,8 @@ fn batches_are_10_ms_apart_or_end_by_the_middle_of_a_window() {
     let nanosecond = Duration::from_nanos(1);
     for (period, count, gap) in [
         (SECOND, 12, Duration::from_millis(10)),
-        // The 20 batches have to be published within half of the window, so they are 50 ms / 20 apart.
+        // The 20 batches have to be published within half of the window (50 ms), so the time between two batches is 50
+        // ms / 20.
         (SECOND / 10, 100, Duration::from_micros(2500)),
     ] {
         let mut rig = Rig::new();
@@ -487,7 +489,7 @@ fn health_is_published_once_per_second_and_an_error_at_once() {
         assert_eq!(rig.diagnosed.last().unwrap().1, levels);
     }
 
-    // Without conditions, no source has a judge, so no health must be published any more.
+    // Without conditions, no source has a judge, so from now on the health must not be published.
     rig.schedule.set_conditions(Level::Error, vec![]);
     let (count, wake) = (rig.diagnosed.len(), rig.run().1);
     assert_eq!((rig.diagnosed.len(), wake), (count, Some(rig.passed() + tenth)));

@@ -46,8 +46,8 @@ pub(super) struct Collectors {
     history: Option<Box<History>>,
     pub(super) losses: Option<Box<Losses>>,
     sizes: Option<Box<Sizes>>,
-    /// Whether the order of this window's messages is unknown: callbacks run on several threads, and a message was
-    /// recorded after a later message, or an earlier message may still be missing.
+    /// Whether the order of this window's messages is unknown: callbacks run on several threads, and either a message
+    /// was recorded after a later message, or an earlier message may not be recorded yet.
     pub(super) is_unordered: bool,
     /// The start of the latest callback in all earlier windows, in nanoseconds on the monotonic clock.
     latest_before: i64,
@@ -144,8 +144,8 @@ impl CountUnrecorded for Collectors {
             return;
         }
         if let Some(losses) = &mut self.losses {
-            // The sequence numbers of the lost samples are unknown, so the messages of a later gap may be these
-            // samples, and not lost.
+            // The sequence numbers of the samples that were lost in the queue are unknown, so the numbers of a later
+            // gap may belong to these samples, whose messages were received.
             losses.sequences.lose_track();
         }
         if let Some(sizes) = &mut self.sizes {
@@ -240,8 +240,8 @@ impl Collectors {
         if !epoch.is_of(self.epoch) {
             return;
         }
-        // The publication is a monotonic time, like the callback, so both are converted into system time by the same
-        // offset.
+        // The publication time is a monotonic time, like the callback's start, so both are converted into system time
+        // by the same offset.
         let source = if message.published == 0 { 0 } else { self.window.system.at(message.published) };
         let transport =
             TransportInfo { source, received: 0, publisher: message.buffer, number: message.number };
@@ -295,7 +295,8 @@ impl Collectors {
             return self.period.accept(callback);
         }
         self.span.last = last;
-        // A message from before the latest message of the earlier windows makes only its own, earlier window unordered.
+        // A message that is earlier than the latest message of the earlier windows belongs to an earlier window, so it
+        // makes only that window unordered.
         self.is_unordered |= callback >= self.latest_before;
     }
 
@@ -406,8 +407,8 @@ impl Collectors {
     }
 
     /// Ends the window: returns the window's metrics and the number of its messages. `lost_meanwhile` is the number of
-    /// messages that were only counted while the window was being ended; `None` if no sample was lost. These messages
-    /// may belong to the next window.
+    /// messages that were counted but not measured while the window was being ended; `None` if no sample was lost.
+    /// These messages may belong to the next window.
     pub(super) fn end_window(
         &mut self,
         ended: &EndedWindow,
@@ -487,7 +488,8 @@ impl Collectors {
             Metric::MessageSize => {
                 (self.sizes.as_mut().map(|sizes| sizes.summary.take()).unwrap_or_default(), false)
             }
-            // A subscription's options reject the metrics of other kinds of sources.
+            // No other metric comes here, because a subscription's options reject the metrics of other kinds of
+            // sources.
             _ => return Summary::default(),
         };
         if self.is_incomplete || (is_of_system_time && ended.step.is_some()) {
@@ -496,9 +498,9 @@ impl Collectors {
         summary
     }
 
-    /// Keeps the times of messages before the window that started at `start`, if the host was suspended in that window:
-    /// a correction by the whole clock step would make these times too late by the suspended time. It is unknown
-    /// whether the messages of that window were before or after the suspend.
+    /// If the host was suspended in the window that started at `start`, keeps the times of the messages before that
+    /// window: a correction by the whole clock step would make these times too late by the suspended time. It is
+    /// unknown whether the messages of that window were before or after the suspend.
     fn keep_times_before_suspend(&mut self, start: i64, step: Step) {
         if step.suspended == 0 {
             return;
@@ -554,8 +556,8 @@ impl Collectors {
         is_simulated && age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header != 0
     }
 
-    /// Returns whether, up to the last message, no stamp could be compared with simulated time for more than 30 s:
-    /// three times the time for which stamps are unusable after a jump of simulated time.
+    /// Returns whether no stamp could be compared with simulated time for more than 30 s up to the last message. This
+    /// is three times the time for which stamps are unusable after a jump of simulated time.
     pub(super) fn has_unusable_stamps(&self) -> bool {
         self.span.last.callback.saturating_sub(self.unusable_since) > 30_000_000_000
     }

@@ -63,7 +63,7 @@ impl History {
         std::mem::take(&mut self.is_in_window)
     }
 
-    /// Returns `intervals` and `active`, which are of all messages, without the intervals of history.
+    /// `intervals` and `active` are for all messages. Returns both without the intervals of history.
     pub(super) fn without(&self, intervals: Option<u64>, active: Duration) -> (Option<u64>, Duration) {
         (
             intervals.map(|intervals| intervals.saturating_sub(self.intervals)),

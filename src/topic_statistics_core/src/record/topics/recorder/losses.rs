@@ -74,7 +74,7 @@ impl Losses {
         }
     }
 
-    /// Subtracts a late message from the open gap with its number, because this message is not lost.
+    /// Subtracts a late message from the open gap that contains its number, because this message is not lost.
     #[cold]
     fn fill(&mut self, publisher: Gid, number: u64, distributions: &mut Distributions) {
         let has_number = |open: &&mut OpenGap| {
@@ -117,7 +117,8 @@ impl Losses {
         self.sequences.followed().filter(|_| is_complete).map_or_else(Summary::default, |_| gaps)
     }
 
-    /// Starts the first window after the statistics were disabled. Messages sent during that time are not lost.
+    /// Starts the first window after the statistics were disabled and enabled again. Messages sent during that time are
+    /// not lost.
     pub(super) fn restart(&mut self) {
         (self.gaps, self.open) = (SummaryCollector::default(), Default::default());
         self.evictions = self.sequences.evictions();

@@ -66,7 +66,7 @@ impl RecorderOptions {
     }
 
     /// Sets whether the subscription is transient local. Then publishers deliver their history when the subscription
-    /// matches them. History has no rate and no period. Default: false.
+    /// matches them. The rate and the periods do not include history. Default: false.
     pub fn transient_local(self, is_transient_local: bool) -> Self {
         Self { is_transient_local, ..self }
     }

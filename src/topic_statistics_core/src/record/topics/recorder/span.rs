@@ -32,8 +32,8 @@ pub(super) struct Span {
     /// The start of the last message's callback, on the system clock. It is set only if this message is of an earlier
     /// epoch, or was received before a suspend in this epoch.
     last_before: Option<i64>,
-    /// The marks of the message whose callback started at the time `marks_of`. They are ignored if this is no longer
-    /// the last message.
+    /// The marks of the message whose callback started at the time `marks_of`. The marks are ignored if this message is
+    /// no longer the last one.
     marks: Marks,
     marks_of: i64,
     epochs: u64,
@@ -104,8 +104,8 @@ impl Span {
         }
     }
 
-    /// Corrects the times of messages that were received before a step of the system clock. A step by a suspend is not
-    /// corrected, because the suspended time has really passed.
+    /// Corrects the times of messages that were received before a step of the system clock. The part of the step that
+    /// is due to a suspend is not corrected, because the suspended time has really passed.
     pub(super) fn correct(&mut self, step: Step) {
         let correction = step.by - step.suspended;
         for time in [&mut self.first, &mut self.last_before].into_iter().flatten() {

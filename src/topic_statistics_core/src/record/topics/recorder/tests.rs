@@ -74,7 +74,7 @@ impl Test {
         self.enable(&self.clock);
     }
 
-    /// Returns the middleware's report with a message that was published 30 ms ago and received 20 ms ago.
+    /// Returns what the middleware reports with a message that was published 30 ms ago and received 20 ms ago.
     fn info(&self, transport: &'static Transport, publisher: u16, number: u64) -> Delivery {
         let now = self.clock.system();
         let mut gid = Gid::default();
@@ -268,8 +268,8 @@ fn stamps_that_are_unusable_for_more_than_30_s_are_one_warning() {
         assert_eq!(test.window().warnings, Vec::from_iter(expected), "{at}");
     }
 
-    // There are two publishers of `/clock`, but for 13 s there is only one publisher. So stamps are usable again in the
-    // last three of these seconds, 10 s after the last jump.
+    // Two publishers of `/clock` make simulated time jump, except during 13 s with only one publisher. So stamps are
+    // usable again in the last three of these seconds, 10 s after the last jump.
     let (test, receive) = simulated(RecorderOptions::new());
     let mut logged = vec![];
     for at in 0..75 {
@@ -341,7 +341,7 @@ fn counts_are_unknown_if_a_message_is_of_one_of_two_windows() {
 #[test]
 fn a_message_begun_at_a_windows_end_takes_periods_if_one_waits() {
     // After the sample of a message was begun, the queue gets nothing, the end of a callback, or another thread's
-    // message. Only this message makes the order unknown, so that there are no periods.
+    // message. Only the other thread's message makes the order unknown, so that there are no periods.
     for (queued, expected) in [(0, 9), (1, 9), (2, 0)] {
         let test = Test::of([Metric::MessagePeriod, Metric::CallbackDuration]);
         test.receive_all(1..=10);
@@ -604,7 +604,7 @@ fn the_rate_is_known_where_the_times_of_both_ends_are() {
     let totals = test.end().totals.unwrap();
     assert_eq!((totals.received, totals.intervals), (3, None), "the time begins with an unmeasured message");
 
-    // Messages from before the pause must not be counted, either, if the queue has no room for them.
+    // If the queue has no room for messages from before the pause, these messages must not be counted, either.
     let held = test.collectors.lock();
     (0..20).for_each(|_| assert!(test.start(&of_another_time).is_none()));
     drop(held);

@@ -213,7 +213,8 @@ fn a_panic_ends_the_run() {
     assert_eq!((first.count, second.count), (1, 0));
 }
 
-/// A run: the time before the run, its duration, the index of its callback, and for how long the callback was ready.
+/// A run: the time before the run, its duration, the index of its callback, and how long before the run the callback
+/// became ready.
 fn any_run() -> impl Strategy<Value = (i64, i64, usize, Option<i64>)> {
     let time = || prop_oneof![0..200_000_i64, 0..400 * MS];
     (time(), prop_oneof![time(), 0..2500 * MS], 0..4_usize, proptest::option::of(time()))
