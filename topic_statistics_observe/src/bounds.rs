@@ -39,7 +39,7 @@ pub const UNOBSERVED: Duration = Duration::from_secs(300);
 /// (`claim`), but not more than a limit. The limit is the longer of two times: [`UNOBSERVED`], and the time between the
 /// first and the last window received from the source (`observed`).
 ///
-/// If the table `is_full`, the limit is `observed`.
+/// If the table of senders `is_full`, the limit is the `observed` duration.
 pub fn believed(claim: Duration, observed: Duration, is_full: bool) -> Duration {
     claim.min(if is_full { observed } else { observed.max(UNOBSERVED) })
 }

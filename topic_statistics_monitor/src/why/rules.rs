@@ -72,7 +72,7 @@ pub const CLOCK: &str = "/clock";
 const FEWER: f64 = 0.8;
 /// Rates are compared only if the best subscription received at least this number of messages.
 const COMPARABLE: u64 = 20;
-/// A publisher is noted if the fastest publisher of the same topic sent at least this many times as many messages.
+/// `--why` notes a publisher as slow if the fastest publisher of the topic sent at least 5 times as many messages.
 const SLOWER: f64 = 5.0;
 
 /// The findings of one snapshot.

@@ -138,7 +138,8 @@ impl Endpoints {
         unsafe {
             let (mut info, mut service_info): (MessageInfoBuffer, ServiceInfo) = (zeroed(), zeroed());
             rmw_wait(0, 0, 0, 0, 0, 0, 0);
-            // The ring buffer of this subscription may already be destroyed, too.
+            // Another thread may already have destroyed the ring buffer of this subscription. Then the library ignores
+            // these events.
             ros_trace_rclcpp_ring_buffer_enqueue(intra_process + 2, 0, 1, false);
             ros_trace_rclcpp_ring_buffer_dequeue(intra_process + 2, 0, 0);
             ros_trace_callback_start(intra_process, true);

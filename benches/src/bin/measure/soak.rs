@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks that memory does not grow while the library records 1e8 messages. Also compares a long run of a listener at
-//! 2000 Hz with a short run.
+//! Checks that memory does not grow while the library records 1e8 messages. Also compares the memory of a listener at
+//! 2000 Hz after a long run and after a short run.
 
 use anyhow::Result;
 

@@ -198,8 +198,8 @@ impl Expectations {
         Self { raise_after: windows.max(1), ..self }
     }
 
-    /// Sets the number of windows in a row that have to fulfill a failing condition until the condition holds again; 0
-    /// means 1. Default: 3.
+    /// Sets how a condition that fails ends to fail: after this number of windows in a row that fulfill it; 0 means 1.
+    /// Default: 3.
     pub fn clear_after(self, windows: u32) -> Self {
         Self { clear_after: windows.max(1), ..self }
     }

@@ -175,7 +175,7 @@ impl Subscription {
         }
     }
 
-    /// A callback ends, but this sample cannot be recorded.
+    /// A callback ends while the library cannot record its duration, so the figures of the window are incomplete.
     pub fn miss(&mut self) {
         self.is_incomplete |= self.epoch().is_some();
         self.has_missed |= self.is_incomplete;

@@ -23,7 +23,7 @@ pub struct Diagnostic {
 /// The health of a source of statistics, as the node of the source or topic_monitor publishes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceHealth {
-    /// The `measurement_source_name`, with any characters.
+    /// The `measurement_source_name` as received: it is not checked, and may contain control characters.
     pub source: String,
     /// Messages per second. The mean of several windows, so that the value is stable.
     pub rate: Option<f64>,

@@ -81,7 +81,8 @@ struct Timeline {
     /// [`RATE_OVER`](Self::RATE_OVER), because a delayed reading would distort a rate between two readings.
     rate: f64,
     /// The rate of the last step that counted as a jump forward; `None` if the simulation cannot simply have become
-    /// faster at this step. If the simulation only became faster, it continues at this rate.
+    /// faster at this step. If the simulation also runs at this rate after the step, it became faster, and the step was
+    /// no jump.
     rate_of_jump: Option<f64>,
     /// The start of the interval over which the rate is measured: the simulated time and the real time.
     rate_from: Option<(i64, i64)>,

@@ -56,8 +56,8 @@ impl PublisherHops {
     /// The largest number of hops of a publisher. (In a loom model the number is small.)
     pub const BOUND: usize = if cfg!(all(test, topic_statistics_loom)) { 2 } else { 8 };
 
-    /// Creates a publisher's set of hops, which is empty at first. The publisher sets the mark `marks` when it needs a
-    /// new hop.
+    /// Creates a publisher's set of hops, which is empty at first. When the publisher needs a new hop, it sets a mark
+    /// in `marks`, and another thread creates the hop.
     pub fn new(marks: Arc<Marks>) -> Self {
         let slot = |_| Slot { input: AtomicU32::new(0), hop: OnceLock::new() };
         Self { marks, hops: std::array::from_fn(slot), is_full: AtomicBool::new(false) }

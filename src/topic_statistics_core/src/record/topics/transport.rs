@@ -43,7 +43,8 @@ pub trait Delivered {
     /// a subscription.
     fn transport(&self) -> &'static Transport;
 
-    /// Returns the values that the middleware reported with this message, created by [`TransportInfo::new`].
+    /// Returns what the middleware reported with this message. Implementations return the result of
+    /// [`TransportInfo::new`].
     fn info(&self, transport: &Transport) -> TransportInfo;
 
     /// Returns whether a content filter may have left out messages before or after this message. Such messages are not
