@@ -6,7 +6,7 @@
 
 use std::{fs, io::Write};
 
-use mcap::{Compression, WriteOptions};
+use mcap::{records::op, Compression, WriteOptions};
 use topic_statistics_bag::{Bag, ReadOptions};
 
 use crate::support::*;
@@ -72,6 +72,12 @@ fn what_a_file_claims_takes_no_memory() {
             assert!(peak < BOUND, "{peak} kB for {claimed} bytes of {name}");
         }
     }
+    // A definition in a chunk that is larger than any real definition.
+    let mut zstd = zstd::Encoder::new(vec![], 1).unwrap();
+    zstd.write_all(&record(op::SCHEMA, size, &[])).unwrap();
+    (0..1 << 8).for_each(|_| zstd.write_all(&[0; 1 << 20]).unwrap());
+    let of_definition = peak(&chunk("zstd", &zstd.finish().unwrap(), size + 9));
+    assert!(of_definition < BOUND, "{of_definition} kB for a definition of {size} bytes");
     // Records with strings and maps whose length fields say four gigabytes.
     for kind in [3, 4, 8, 0x0b] {
         let body = [&[1, 0, 1, 0][..], &[0xff; 60]].concat();

@@ -366,3 +366,28 @@ fn totals(in_file: &TopicInFile, whole: Whole) -> [Metadata; 2] {
     let recording = written.totals(name, Scope::Recording, losses);
     [file, recording].map(|totals| Metadata { name: TOTALS.to_owned(), metadata: totals.to_metadata() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{options::tests::options, queue::Queue, topic::tests};
+
+    #[test]
+    fn publishers_are_bounded_and_known_ones_go_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run.mcap");
+        let mut file = BagFile::create(&path, &options(&path)).unwrap();
+        let topic = Arc::new(tests::topic(0, &Arc::new(Queue::new(0))));
+        let gid = |publisher: u32| u128::from(publisher).to_be_bytes();
+        let write = |file: &mut BagFile, publisher| {
+            let message = QueuedMessage { publisher: gid(publisher), ..tests::message(&topic, 0, 1, 0) };
+            file.write(&message, Losses::NONE).map_err(|error| error.to_string())
+        };
+        assert_eq!(write(&mut file, 0), Ok(()));
+        let channel = file.channels[&(0, gid(0))];
+        file.channels.extend((1..32_767).map(|publisher| ((0, gid(publisher)), channel)));
+        assert_eq!(write(&mut file, 32_767), Ok(()));
+        assert_eq!(write(&mut file, 32_768), Err("more than 32768 publishers".to_owned()));
+        assert_eq!(write(&mut file, 7), Ok(()));
+    }
+}

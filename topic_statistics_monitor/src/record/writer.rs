@@ -209,6 +209,36 @@ pub mod tests {
     }
 
     #[test]
+    fn messages_are_on_the_disk_while_further_messages_arrive() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run.mcap");
+        let recording = Arc::new(Recording::new(100_000_000, None));
+        let name = MessageTypeName::try_from("std_msgs/msg/Empty").unwrap();
+        let (topic, message) =
+            (recording.topic("/chatter", &name).unwrap(), DynamicMessage::new(name).unwrap());
+        let writer = Writer::new(options(&path), Arc::clone(&recording)).unwrap();
+        let writer = std::thread::spawn(move || writer.run());
+        let has_message = || {
+            let bytes = std::fs::read(&path).unwrap();
+            let options = mcap::read::Options::IgnoreEndMagic.into();
+            let messages = mcap::MessageStream::new_with_options(&bytes, options);
+            messages.is_ok_and(|mut messages| matches!(messages.next(), Some(Ok(_))))
+        };
+        // The messages of a minute have less than the size of a chunk.
+        let started = Instant::now();
+        for number in 1.. {
+            topic.record(&message, &info(number));
+            if has_message() {
+                break;
+            }
+            assert!(started.elapsed() < Duration::from_secs(60), "no message is on the disk");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        recording.close();
+        writer.join().unwrap().unwrap();
+    }
+
+    #[test]
     fn a_full_disk_leaves_a_complete_file_with_totals() {
         let Some(disk) = Disk::mount() else {
             return test_support::skip("a full disk", "no file system can be mounted");

@@ -100,6 +100,15 @@ fn failed_conditions_are_on_the_page_with_time_and_value() {
     assert!(fulfilled.contains("Fulfilled in each window") && !fulfilled.contains("failed windows"));
 }
 
+#[test]
+fn topics_that_are_left_out_are_on_the_page() {
+    let mut recording = recording("");
+    assert!(!render(&recording, &origin(), at(1)).contains("left out"));
+    recording.left_out = 7;
+    let page = render(&recording, &origin(), at(1));
+    assert!(page.contains("7 windows of further topics are left out"), "{page}");
+}
+
 fn slots(rates: &[Option<f64>]) -> Timeline {
     let mut timeline = Timeline::new(Duration::from_secs(1));
     for (rate, stop) in rates.iter().zip(1..) {

@@ -552,3 +552,20 @@ impl Span {
 fn nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_does_not_grow_with_the_number_of_windows() {
+        let window = Window::from_nanoseconds(0, 1_000_000_000);
+        let window = JudgedWindow::new(window, Duration::from_secs(1), Some(10));
+        for text in ["rate>=0", "rate=0..10", "rate=5..10", "period<200", "period=0..200", "bandwidth>=0"] {
+            let mut judge = Judge::new(Expectations::new().warn_unless(text.parse().unwrap()));
+            // A limit of zero has no time of 100 messages.
+            (0..100_000).for_each(|_| drop(judge.accept(&window, |_| Value::Measured(100.0))));
+            assert!(judge.spans.len() <= 20, "{text}: {} spans", judge.spans.len());
+        }
+    }
+}

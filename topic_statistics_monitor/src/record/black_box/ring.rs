@@ -212,4 +212,17 @@ mod tests {
         assert_eq!(numbers(ring.messages()), Vec::from_iter(35..40));
         assert_eq!(ring.bytes, 10 * SIZE);
     }
+
+    #[test]
+    fn latched_publishers_have_a_bound() {
+        let (mut ring, [_, map], start) = ring(20_000);
+        for number in 0..4100_u64 {
+            let mut message = message(&map, 0, number, start);
+            message.publisher[..8].copy_from_slice(&number.to_be_bytes());
+            ring.push(message);
+        }
+        ring.drop_before(Some(start + Duration::from_secs(4100)));
+        assert_eq!(numbers(ring.latched()), Vec::from_iter(4..4100), "the oldest are dropped");
+        assert_eq!((ring.bytes, ring.latched_bytes), (4096 * SIZE, 4096 * SIZE));
+    }
 }
