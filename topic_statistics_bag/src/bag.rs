@@ -77,6 +77,13 @@ pub struct BagStatistics {
     pub is_interrupted: bool,
 }
 
+impl BagStatistics {
+    /// Returns whether all messages were read. Other parts of a file, such as its summary, may be missing.
+    pub fn is_complete(&self) -> bool {
+        !self.notes.iter().any(|note| note.kind.is_of_missing_messages())
+    }
+}
+
 impl Bag {
     /// Opens a bag from paths of files, and of directories as rosbag2 creates them. All paths together are one bag. The
     /// files are read in the order of their first messages. The names of the files and the order of `paths` have no

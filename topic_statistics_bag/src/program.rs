@@ -22,7 +22,7 @@ use topic_statistics_observe::{expect, page::PageFile};
 use arguments::Arguments;
 use comparison::{baseline, Changes};
 use error::{has_no_reader, print_error, Failure, FAILED, UNFULFILLED, WRONG_USAGE};
-use outcome::{is_complete, Outcome};
+use outcome::Outcome;
 use progress::Bar;
 use session::Session;
 
@@ -79,6 +79,6 @@ fn run(arguments: &Arguments) -> Result<u8, Failure> {
     if !outcome.is_fulfilled() {
         code = code.max(UNFULFILLED);
     }
-    let is_complete = is_complete(&outcome.read) && is_baseline_complete.unwrap_or(true);
+    let is_complete = outcome.read.is_complete() && is_baseline_complete.unwrap_or(true);
     Ok(if is_complete { code } else { FAILED })
 }

@@ -24,7 +24,6 @@ use topic_statistics_observe::{
 use super::{
     arguments::Arguments,
     error::{print_error, Failure},
-    outcome::is_complete,
     progress::Bar,
     rows::unmeasured,
 };
@@ -74,7 +73,7 @@ pub fn baseline(
     for line in unmeasured.chain(read.notes.iter().map(ToString::to_string)) {
         print_error(&format!("baseline: {line}"));
     }
-    Ok((reading.profile, is_complete(&read)))
+    Ok((reading.profile, read.is_complete()))
 }
 
 struct Reading<'a> {

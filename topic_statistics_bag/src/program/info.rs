@@ -14,7 +14,6 @@ use topic_statistics_observe::{
 
 use super::{
     error::{print_error, Failure, FAILED},
-    outcome::is_complete,
     qos,
 };
 
@@ -70,7 +69,7 @@ pub fn write(bag: &Bag, unpack_all: bool) -> Result<u8, Failure> {
     write_totals(&mut output, &read.recording)?;
     output.flush()?;
     read.notes.iter().for_each(|note| print_error(&note.to_string()));
-    Ok(if is_complete(&read) { 0 } else { FAILED })
+    Ok(if read.is_complete() { 0 } else { FAILED })
 }
 
 /// Writes the totals that the recorder has stored: for each file of a split recording, and for the whole recording.

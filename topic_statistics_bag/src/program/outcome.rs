@@ -219,8 +219,3 @@ impl Outcome<'_> {
         is_judged && topic.without_time() + topic.misplaced() > 0
     }
 }
-
-/// Returns whether all messages were read. Other parts of a file, such as its summary, may be missing.
-pub fn is_complete(read: &BagStatistics) -> bool {
-    !read.notes.iter().any(|note| note.kind.is_of_missing_messages())
-}
