@@ -46,7 +46,7 @@ impl<P: Place> Size<P> {
                 .map_err(|error| format!("its introspection type support cannot be loaded: {error}"))?;
             let structure = metadata.structure();
             refuse(structure).map_or(Ok(()), Err)?;
-            let steps = Steps::of(structure)
+            let steps = Steps::from_structure(structure)
                 .ok_or("the layout of its introspection type support cannot be followed")?;
             let payload = payload()?;
             Ok(match steps.fixed() {
@@ -266,7 +266,7 @@ pub(super) struct Steps<P>(pub(super) Vec<Step<P>>);
 
 impl<P: Place> Steps<P> {
     /// Returns the steps of messages of this structure; `None` if the layout or the encoding is unknown.
-    pub(super) fn of(structure: &MessageStructure) -> Option<Self> {
+    pub(super) fn from_structure(structure: &MessageStructure) -> Option<Self> {
         let mut steps = Self(vec![]);
         steps.push_fields(structure, &P::start())?;
         Some(steps)

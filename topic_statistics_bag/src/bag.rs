@@ -286,7 +286,7 @@ impl Bag {
             let reader = reader.map_err(|source| BagError::Thread { source })?;
             // If the session stops, this iterator is dropped. Without it, the reader cannot send events, and stops,
             // too.
-            let flow = events.into_iter().flatten().try_for_each(|event| session.accept(event));
+            let flow = events.into_iter().flatten().try_for_each(|event| session.handle(event));
             let found = reader.join().unwrap_or_else(|panic| panic::resume_unwind(panic))?;
             Ok::<_, BagError>((flow, found))
         })?;
@@ -395,16 +395,16 @@ impl BagFile {
     }
 
     /// Decompresses the file if the file is compressed as a whole. Otherwise returns `None`.
-    fn unpacked(&self, is_unlimited: bool) -> Result<Option<Decompressed>, BagError> {
+    fn decompressed(&self, is_unlimited: bool) -> Result<Option<Decompressed>, BagError> {
         if !self.is_compressed {
             return Ok(None);
         }
         let io = BagError::io(&self.path);
-        let mut unpacked = Decompressed::open(&self.path, is_unlimited).map_err(&io)?;
-        if unpacked.is_cut && self.is_whole(&unpacked.path, unpacked.size).map_err(&io)? {
-            unpacked.fault = None;
+        let mut decompressed = Decompressed::open(&self.path, is_unlimited).map_err(&io)?;
+        if decompressed.is_cut && self.is_whole(&decompressed.path, decompressed.size).map_err(&io)? {
+            decompressed.fault = None;
         }
-        Ok(Some(unpacked))
+        Ok(Some(decompressed))
     }
 
     /// Returns whether the content is complete, even if the zstd frame has no end, as in some complete files of
@@ -417,12 +417,12 @@ impl BagFile {
     }
 
     fn read(&self, feed: &mut Feed<'_>) -> Result<ControlFlow<()>, BagError> {
-        let unpacked = self.unpacked(feed.options.unpack_all)?;
-        if let Some(Decompressed { size, fault: Some(reason), .. }) = &unpacked {
+        let decompressed = self.decompressed(feed.options.unpack_all)?;
+        if let Some(Decompressed { size, fault: Some(reason), .. }) = &decompressed {
             feed.note(NoteKind::Decompression { bytes: *size, reason: reason.clone() });
         }
-        let (content, size) = match &unpacked {
-            Some(unpacked) => (&*unpacked.path, unpacked.size),
+        let (content, size) = match &decompressed {
+            Some(decompressed) => (&*decompressed.path, decompressed.size),
             None => (&*self.path, self.size),
         };
         let flow = match self.format {
@@ -431,7 +431,7 @@ impl BagFile {
                 .map_err(BagError::io(&self.path))?,
             Format::Sqlite => sqlite::read(content, &self.path, size, feed)?,
         };
-        if unpacked.is_some_and(|unpacked| unpacked.fault.is_some()) {
+        if decompressed.is_some_and(|decompressed| decompressed.fault.is_some()) {
             feed.miss(None);
         }
         Ok(flow)
@@ -450,8 +450,8 @@ impl BagFile {
                 return Ok(Some(times));
             }
         }
-        let unpacked = self.unpacked(is_unlimited)?;
-        let content = unpacked.as_ref().map_or(&*self.path, |unpacked| &*unpacked.path);
+        let decompressed = self.decompressed(is_unlimited)?;
+        let content = decompressed.as_ref().map_or(&*self.path, |decompressed| &*decompressed.path);
         match self.format {
             Format::Mcap => File::open(content).and_then(mcap::times).map_err(io),
             Format::Sqlite => sqlite::times(content, &self.path),
@@ -473,12 +473,12 @@ impl BagFile {
 
     /// Returns whether the content is complete, and its size in bytes.
     fn content_size(&self) -> (bool, u64) {
-        let Ok(unpacked) = self.unpacked(false) else { return (false, 0) };
-        let (content, size) = match &unpacked {
-            Some(unpacked) => (&*unpacked.path, unpacked.size),
+        let Ok(decompressed) = self.decompressed(false) else { return (false, 0) };
+        let (content, size) = match &decompressed {
+            Some(decompressed) => (&*decompressed.path, decompressed.size),
             None => (&*self.path, self.size),
         };
         let has_end = self.is_whole(content, size).unwrap_or(false);
-        (has_end && unpacked.is_none_or(|unpacked| unpacked.fault.is_none()), size)
+        (has_end && decompressed.is_none_or(|decompressed| decompressed.fault.is_none()), size)
     }
 }

@@ -37,10 +37,10 @@ impl Decompressed {
     pub(crate) fn open(path: &Path, is_unlimited: bool) -> io::Result<Self> {
         let file = File::open(path)?;
         let limit = file.metadata()?.len().saturating_mul(Self::MAX_RATIO).max(Self::MAX_SIZE);
-        Self::unpack(file, if is_unlimited { u64::MAX } else { limit })
+        Self::decompress(file, if is_unlimited { u64::MAX } else { limit })
     }
 
-    fn unpack(file: impl Read, limit: u64) -> io::Result<Self> {
+    fn decompress(file: impl Read, limit: u64) -> io::Result<Self> {
         let mut content = NamedTempFile::new()?;
         let mut decoder = Decoder::new(file)?;
         let (mut size, mut fault, mut is_cut) = (0, None, false);
@@ -80,16 +80,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bomb_is_unpacked_up_to_the_limit() {
+    fn a_bomb_is_decompressed_up_to_the_limit() {
         let bomb = zstd::encode_all(io::repeat(0).take(10_000_000), 1).unwrap();
-        let unpacked = Decompressed::unpack(&*bomb, 1_000_000).unwrap();
-        assert!((800_000..=1_000_000).contains(&unpacked.size), "{}", unpacked.size);
-        assert_eq!(unpacked.path.metadata().unwrap().len(), unpacked.size);
+        let decompressed = Decompressed::decompress(&*bomb, 1_000_000).unwrap();
+        assert!((800_000..=1_000_000).contains(&decompressed.size), "{}", decompressed.size);
+        assert_eq!(decompressed.path.metadata().unwrap().len(), decompressed.size);
         assert_eq!(
-            unpacked.fault.as_deref(),
+            decompressed.fault.as_deref(),
             Some("there are more than 1000000 bytes: `--unpack-all` reads them")
         );
-        let whole = Decompressed::unpack(&*bomb, 10_000_000).unwrap();
+        let whole = Decompressed::decompress(&*bomb, 10_000_000).unwrap();
         assert_eq!((whole.size, whole.fault), (10_000_000, None));
     }
 }

@@ -11,13 +11,13 @@ use topic_statistics_core::record::transport::Gid;
 
 use crate::{
     bytes::Bytes,
+    channel_metadata::Publisher,
     data::Data,
     error::{BagError, NoteKind, Notes},
     gaps::OpenGap,
     message::{ChannelKey, Message},
     options::{BagClock, ReadOptions},
     order::Order,
-    proof::Publisher,
     qos,
     recording::RecordingInfo,
     runs::{Place, Runs},
@@ -114,7 +114,7 @@ pub(crate) struct Feed<'a> {
     shift: i64,
     /// Whether an unreadable part of the file follows the messages that wait in `runs`. If so, a gap begins after these
     /// messages.
-    is_missing_behind_held: bool,
+    is_missing_behind_pending: bool,
     gap: OpenGap,
     order: Order,
     /// The earliest and the latest log time in the bag, of any topic.
@@ -168,7 +168,7 @@ impl<'a> Feed<'a> {
             has_too_many: false,
             runs: Runs::default(),
             shift: 0,
-            is_missing_behind_held: false,
+            is_missing_behind_pending: false,
             gap: OpenGap::default(),
             order: Order::default(),
             seen: None,
@@ -276,24 +276,24 @@ impl<'a> Feed<'a> {
     pub(crate) fn miss(&mut self, start: Option<i64>) {
         let start = start.map(|start| start.saturating_add(self.shift));
         self.gap.begin(start.filter(|_| self.options.clock == BagClock::Log));
-        self.is_missing_behind_held |= self.runs.is_holding();
+        self.is_missing_behind_pending |= self.runs.has_pending();
     }
 
     fn close_gap(&mut self, time: i64) {
-        if let Some(gap) = self.gap.accept(time) {
+        if let Some(gap) = self.gap.end_at(time) {
             let _flow = self.push(Event::Gap(gap));
         }
     }
 
     /// Accepts the next message in the order of the file.
-    pub(crate) fn accept(&mut self, message: Message) -> ControlFlow<()> {
-        match self.runs.accept(&message) {
+    pub(crate) fn add_message(&mut self, message: Message) -> ControlFlow<()> {
+        match self.runs.place(&message) {
             Place::Next => self.place(message),
             Place::Held => ControlFlow::Continue(()),
-            Place::Late(held) => self.place_all(held),
-            Place::NewRun(held) => {
-                self.start_run(&held);
-                self.place_all(held)
+            Place::Late(pending) => self.place_all(pending),
+            Place::NewRun(pending) => {
+                self.start_run(&pending);
+                self.place_all(pending)
             }
         }
     }
@@ -310,7 +310,7 @@ impl<'a> Feed<'a> {
 
     fn place_all(&mut self, messages: Vec<Message>) -> ControlFlow<()> {
         messages.into_iter().try_for_each(|message| self.place(message))?;
-        if std::mem::take(&mut self.is_missing_behind_held) {
+        if std::mem::take(&mut self.is_missing_behind_pending) {
             self.miss(None);
         }
         ControlFlow::Continue(())
@@ -381,8 +381,8 @@ impl<'a> Feed<'a> {
     }
 
     fn flush_waiting(&mut self) -> ControlFlow<()> {
-        let held = self.runs.take();
-        self.place_all(held)?;
+        let pending = self.runs.take();
+        self.place_all(pending)?;
         if let Some(gap) = self.gap.finish() {
             self.push(Event::Gap(gap))?;
         }

@@ -21,7 +21,7 @@ impl OpenGap {
     }
 
     /// Accepts the time of the next message of the bag. Returns the start and the end of the gap that ends here.
-    pub(crate) fn accept(&mut self, time: i64) -> Option<(i64, i64)> {
+    pub(crate) fn end_at(&mut self, time: i64) -> Option<(i64, i64)> {
         self.latest = self.latest.max(Some(time));
         self.open.take().map(|from| (from, time.max(from)))
     }
@@ -67,7 +67,7 @@ mod tests {
         let (mut gap, mut gaps) = (OpenGap::default(), Gaps::default());
         for time in 0..10_000 {
             gap.begin(None);
-            gap.accept(time).into_iter().for_each(|gap| gaps.add(gap));
+            gap.end_at(time).into_iter().for_each(|gap| gaps.add(gap));
         }
         assert_eq!(gaps.0.len(), Gaps::MAX);
         assert!(gaps.overlaps(9_999, 10_000) && gaps.overlaps(5_000, 5_001));

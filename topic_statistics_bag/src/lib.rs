@@ -41,6 +41,7 @@
 
 mod bag;
 mod bytes;
+pub mod channel_metadata;
 pub mod compare;
 mod data;
 mod decompressed;
@@ -52,7 +53,6 @@ mod message;
 mod metadata;
 mod options;
 mod order;
-pub mod proof;
 mod qos;
 mod recording;
 mod runs;

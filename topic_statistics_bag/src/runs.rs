@@ -13,7 +13,7 @@ pub(crate) struct Runs {
     channels: Vec<Channel>,
     /// The messages that wait until it is clear whether a new run has begun. The log time of the first of these
     /// messages went back.
-    held: Vec<Message>,
+    pending: Vec<Message>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,23 +42,23 @@ impl Runs {
     /// The longest delay with which a recorder writes a message, in nanoseconds.
     const LATE: i64 = 1_000_000_000;
     /// The largest number of waiting messages.
-    const MAX_HELD: usize = 1 << 12;
+    const MAX_PENDING: usize = 1 << 12;
 
-    pub(crate) fn accept(&mut self, message: &Message) -> Place {
+    pub(crate) fn place(&mut self, message: &Message) -> Place {
         let channel = Self::channel(&mut self.channels, message);
         let goes_back = channel.last.iter().all(|last| message.log < last.saturating_sub(Self::LATE));
-        if self.held.is_empty() && !goes_back {
+        if self.pending.is_empty() && !goes_back {
             channel.add(message.log);
             return Place::Next;
         }
-        self.held.push(*message);
+        self.pending.push(*message);
         channel.back += usize::from(goes_back);
         if channel.back >= Self::MESSAGES {
             self.channels.clear();
             return Place::NewRun(self.take());
         }
         let has_returned = channel.back > 0 && !goes_back;
-        if has_returned || self.held.len() >= Self::MAX_HELD {
+        if has_returned || self.pending.len() >= Self::MAX_PENDING {
             return Place::Late(self.take());
         }
         Place::Held
@@ -72,19 +72,19 @@ impl Runs {
         &mut channels[number]
     }
 
-    pub(crate) fn is_holding(&self) -> bool {
-        !self.held.is_empty()
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// Removes and returns the waiting messages.
     pub(crate) fn take(&mut self) -> Vec<Message> {
-        let held = std::mem::take(&mut self.held);
-        for message in &held {
+        let pending = std::mem::take(&mut self.pending);
+        for message in &pending {
             let channel = Self::channel(&mut self.channels, message);
             channel.add(message.log);
             channel.back = 0;
         }
-        held
+        pending
     }
 }
 
@@ -103,18 +103,18 @@ mod tests {
     use crate::message::ChannelKey;
 
     #[test]
-    fn what_is_held_has_a_bound() {
+    fn pending_messages_have_a_bound() {
         let (mut runs, mut count) = (Runs::default(), 0);
         let stray = [100, 101, 102, 103, 0].map(|second| (0, second * 1_000_000_000));
         for (channel, log) in stray.into_iter().chain((0..10_000).map(|number| (1, number))) {
             let message = Message { channel: ChannelKey(channel), log, ..Message::default() };
-            count += match runs.accept(&message) {
+            count += match runs.place(&message) {
                 Place::Next => 1,
                 Place::Held => 0,
-                Place::Late(held) => held.len(),
+                Place::Late(pending) => pending.len(),
                 Place::NewRun(_) => panic!("one stray message is no run"),
             };
-            assert!(runs.held.len() < Runs::MAX_HELD);
+            assert!(runs.pending.len() < Runs::MAX_PENDING);
         }
         assert_eq!(count + runs.take().len(), 10_005);
     }

@@ -7,12 +7,12 @@ use std::ops::ControlFlow;
 use topic_statistics_core::{Timestamp, Window, WindowStatistics};
 
 use crate::{
+    channel_metadata::Publisher,
     error::BagError,
     feed::{Event, Progress},
     gaps::Gaps,
     message::Message,
     options::ReadOptions,
-    proof::Publisher,
     topic::{ReadClock, Topic},
 };
 
@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    pub(crate) fn accept(&mut self, event: Event) -> ControlFlow<()> {
+    pub(crate) fn handle(&mut self, event: Event) -> ControlFlow<()> {
         match event {
             Event::Message(time, message) => return self.record(time, &message),
             Event::Progress(progress) => return self.visitor.progress(progress),

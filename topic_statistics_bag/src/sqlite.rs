@@ -317,7 +317,7 @@ impl Reader<'_, '_> {
                     .data(&mut self.connection.blob_open("main", "messages", "data", rowid, true)?, length),
             };
             let message = Message { channel: topic.key, sequence: 0, size, log: time, publish: 0, header };
-            if self.feed.accept(message).is_break() {
+            if self.feed.add_message(message).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

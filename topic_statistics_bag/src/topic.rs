@@ -17,7 +17,7 @@ use topic_statistics_core::{
 };
 use topic_statistics_observe::recording::Merged;
 
-use crate::{message::Message, proof::Publisher};
+use crate::{channel_metadata::Publisher, message::Message};
 
 /// The metrics that can be measured from a bag, which has no data about callbacks.
 pub const METRICS: [Metric; 7] = [
@@ -272,7 +272,7 @@ impl Topic {
     }
 
     /// Returns the totals so far. The losses and the number of publishers are `None` unless each channel of the topic
-    /// has the metadata keys in [`crate::proof`].
+    /// has the metadata keys in [`crate::channel_metadata`].
     pub fn totals(&self) -> Totals {
         self.known(self.recorder.totals().unwrap_or_default())
     }

@@ -53,7 +53,7 @@ pub fn run(
         let is_late = arguments.duration.is_some_and(|duration| now - started >= duration);
         let is_over = is_late || interrupt.is_set();
         reader.poll_windows(|row| {
-            row.window.iter().for_each(|window| hops.accept(&row.name, window));
+            row.window.iter().for_each(|window| hops.add_window(&row.name, window));
         })?;
         if let Some(notice) = notices.next(reader.notice(), now) {
             print_error(&notice);

@@ -103,7 +103,7 @@ impl StatisticsReader {
         for (at, received) in self.messages.try_iter().take(Queue::<Received>::SIZE) {
             match received {
                 Received::Metric(sender, window) => {
-                    let name = self.sources.accept(window, sender, at);
+                    let name = self.sources.add_metric(window, sender, at);
                     name.and_then(|name| self.sources.row(&name)).into_iter().for_each(&mut complete);
                 }
                 #[cfg(feature = "interfaces")]

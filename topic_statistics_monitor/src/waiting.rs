@@ -199,9 +199,9 @@ impl RowProvider for WaitingWatcher {
         for (at, (name, what)) in self.messages.try_iter().take(Queue::SIZE) {
             let Some(watched) = self.watched.get_mut(&name) else { continue };
             let has_room = match (&mut watched.state, what) {
-                (State::Calls(calls), What::Event(event)) => calls.accept(event),
+                (State::Calls(calls), What::Event(event)) => calls.add_event(event),
                 (State::Goals(goals), What::Statuses(statuses, is_old)) => {
-                    goals.accept(&statuses, is_old, at)
+                    goals.add_statuses(&statuses, is_old, at)
                 }
                 (State::Goals(goals), What::Feedback(goal)) => {
                     goals.accept_feedback(&goal, at);

@@ -69,7 +69,7 @@ impl OutputTopic {
             format!("the package {package} is not found (lib{package}__rosidl_typesupport_c.so)")
         })?;
         // SAFETY: rosidl's library has returned the type support.
-        let size = unsafe { MessageType::of(type_support.as_ptr()) }.size;
+        let size = unsafe { MessageType::from_type_support(type_support.as_ptr()) }.size;
         let name = CString::new(name).map_err(|error| error.to_string())?;
         match size == expected {
             true => Ok(Self { content, name, type_support }),

@@ -331,7 +331,7 @@ impl Created {
             return;
         }
         // SAFETY: rmw has accepted the type.
-        let message_type = unsafe { MessageType::of(self.type_support) };
+        let message_type = unsafe { MessageType::from_type_support(self.type_support) };
         let Some(wanted) = self.wanted(message_type.is_clock) else { return };
         if message_type.is_unknown
             && wanted.process.options.metrics.iter().any(|m| m.starts_at_header_stamp())

@@ -37,7 +37,7 @@ pub struct Stamp {
 impl MessageType {
     /// Reads the properties of a type from its type support.
     /// Safety: The type support must be null, or a type support that rmw accepts.
-    pub unsafe fn of(type_support: *const TypeSupport) -> Self {
+    pub unsafe fn from_type_support(type_support: *const TypeSupport) -> Self {
         // SAFETY: By contract.
         match unsafe { introspect(type_support) } {
             Some(members) => Self::of_members(members),

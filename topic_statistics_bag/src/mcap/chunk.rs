@@ -225,7 +225,7 @@ impl State<'_, '_> {
             self.feed.see(time);
         }
         self.counts.found += others.count + self.pending.len() as u64;
-        self.pending.drain(..).try_for_each(|message| self.feed.accept(message))
+        self.pending.drain(..).try_for_each(|message| self.feed.add_message(message))
     }
 }
 

@@ -25,10 +25,10 @@ use topic_statistics_observe::recorded::OFFERED_QOS;
 
 use crate::{
     bytes::Bytes,
+    channel_metadata::Publisher,
     error::NoteKind,
     feed::{Channel, ChannelDefinition, Feed},
     message::Message,
-    proof::Publisher,
     recording::RecordingInfo,
     stamp::HeaderStamp,
 };
@@ -287,10 +287,10 @@ impl State<'_, '_> {
     }
 
     /// Accepts a valid message.
-    fn accept(&mut self, read: &ReadMessage) -> ControlFlow<()> {
+    fn deliver(&mut self, read: &ReadMessage) -> ControlFlow<()> {
         self.counts.found += 1;
         if let Some(message) = read.message {
-            return self.feed.accept(message);
+            return self.feed.add_message(message);
         }
         i64::try_from(read.log).into_iter().for_each(|log| self.feed.see(log));
         ControlFlow::Continue(())
@@ -367,7 +367,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             op::MESSAGE => {
                 // An error in a message affects only this record.
                 match self.state.message(&mut self.input.until(end), length) {
-                    Ok(read) => return Ok(self.state.accept(&read)),
+                    Ok(read) => return Ok(self.state.deliver(&read)),
                     Err(_) => {
                         self.state.feed.miss(None);
                         self.state.feed.note(NoteKind::Record { at });

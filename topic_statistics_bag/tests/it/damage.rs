@@ -110,7 +110,7 @@ proptest! {
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_the_other_chunks_are_read() {
+fn damage_has_a_note_with_its_place_and_other_chunks_are_read() {
     for compression in [Compression::Lz4, Compression::Zstd] {
         let (whole, messages) = file(options(Some(compression)));
         let (chunks, count) = (records_of(&whole, CHUNK), messages.len() as u64);

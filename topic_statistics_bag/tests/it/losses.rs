@@ -3,7 +3,7 @@
 //! Tests that losses are reported only if a recording proves them.
 
 use mcap::WriteOptions;
-use topic_statistics_bag::proof::{PUBLISHER_GID, SEQUENCE};
+use topic_statistics_bag::channel_metadata::{PUBLISHER_GID, SEQUENCE};
 use topic_statistics_core::Metric;
 
 use crate::support::*;
@@ -26,7 +26,7 @@ fn messages() -> Vec<Message> {
 }
 
 #[test]
-fn losses_are_told_for_each_publisher_with_its_node_also_over_the_end_of_32_bits() {
+fn losses_of_each_publisher_are_known_also_over_the_end_of_32_bits() {
     let channels = [proved("/imu", ONE, "/front/driver"), proved("/imu", TWO, "/rear/driver")];
     let bag = read(&mcap(WriteOptions::new(), &channels, &messages()));
     let topic = bag.topic("/imu");

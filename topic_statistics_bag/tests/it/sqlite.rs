@@ -71,7 +71,7 @@ fn a_database_has_the_same_windows_as_mcap_without_what_it_does_not_keep() {
 }
 
 #[test]
-fn rows_qos_and_schemas_are_told() {
+fn rows_qos_and_schemas_are_read() {
     let bag = read_file(&changed(
         "UPDATE topics SET offered_qos_profiles = '- depth: 7' WHERE name = '/own'; INSERT INTO messages VALUES
          (1001, 0, -5, x'00010000'), (1002, 0, 7, 'text'), (1003, 99, 7, x'00010000');",
@@ -111,7 +111,7 @@ fn databases_that_are_no_bags_are_refused() {
 }
 
 #[test]
-fn a_database_that_is_cut_off_is_read_up_to_there_and_told() {
+fn a_database_that_is_cut_off_is_read_up_to_there_with_a_note() {
     let file = fs::read(database(&messages(), &[OWN]).path).unwrap();
     let mut read_some = 0;
     for length in (100..file.len()).step_by(4096 * 3 + 1000) {

@@ -13,7 +13,9 @@ use std::{
 use mcap::{records::MessageHeader, WriteOptions};
 use rusqlite::{params, Connection};
 use tempfile::TempDir;
-use topic_statistics_bag::proof::{PUBLICATION_SEQUENCE_NUMBER, PUBLISHER_GID, PUBLISHER_NODE, SEQUENCE};
+use topic_statistics_bag::channel_metadata::{
+    PUBLICATION_SEQUENCE_NUMBER, PUBLISHER_GID, PUBLISHER_NODE, SEQUENCE,
+};
 use topic_statistics_bag::{Bag, BagStatistics, Note, NoteKind, ReadOptions, Topic, TopicWindow, Visitor};
 use topic_statistics_core::WindowStatistics;
 

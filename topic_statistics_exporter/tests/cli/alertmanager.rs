@@ -58,7 +58,7 @@ fn alerts() -> Vec<(Value, Option<&'static str>)> {
 }
 
 #[test]
-fn what_another_alert_explains_is_not_told() {
+fn an_alert_that_another_one_explains_is_not_sent() {
     const WHAT: &str = "inhibition in Alertmanager";
     let Some(program) = find("prometheus-alertmanager", WHAT) else { return };
     let (webhook, notifications) = accept_all();
@@ -125,19 +125,19 @@ fn what_another_alert_explains_is_not_told() {
 
     // The notifications contain all alerts that are not inhibited, and contain no inhibited alert.
     let (expected, explained): (Vec<_>, Vec<_>) = alerts.iter().partition(|(_, by)| by.is_none());
-    let mut told: Vec<Value> = vec![];
-    while told.len() < expected.len() {
-        let (_, message) = notifications.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("only {told:#?}"));
+    let mut sent: Vec<Value> = vec![];
+    while sent.len() < expected.len() {
+        let (_, message) = notifications.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("only {sent:#?}"));
         let message: Value = serde_json::from_slice(&message).unwrap();
         for alert in message["alerts"].as_array().unwrap() {
             let labels = &alert["labels"];
             let is_page = labels["severity"] == "page";
             assert_eq!(message["receiver"] == "pager", is_page, "{labels}");
-            told.push(labels.clone());
+            sent.push(labels.clone());
         }
     }
-    assert!(expected.iter().all(|(labels, _)| told.contains(labels)), "{told:#?}");
-    assert!(!explained.iter().any(|(labels, _)| told.contains(labels)), "{told:#?}");
+    assert!(expected.iter().all(|(labels, _)| sent.contains(labels)), "{sent:#?}");
+    assert!(!explained.iter().any(|(labels, _)| sent.contains(labels)), "{sent:#?}");
 }
 
 /// amtool is in the same Debian package as Alertmanager, and needs no templates.

@@ -158,7 +158,7 @@ impl Hops {
     /// The maximum number of hops that are tried in one search for paths.
     const STEPS: u32 = 100_000;
 
-    pub fn accept(&mut self, source: &str, window: &Window) {
+    pub fn add_window(&mut self, source: &str, window: &Window) {
         for metric in Self::METRICS {
             if let Some(measured) = window.metrics.iter().find(|measured| measured.name == metric.name()) {
                 let windows = self.sources.entry(source.to_owned()).or_default();
@@ -296,7 +296,7 @@ mod tests {
     const COST: &str = "input_to_output_ms";
 
     fn add(hops: &mut Hops, source: &str, stop: i64, mean: f64, count: u64) {
-        hops.accept(source, &window(stop, &[(COST, mean, count)]));
+        hops.add_window(source, &window(stop, &[(COST, mean, count)]));
     }
 
     #[test]
@@ -305,10 +305,10 @@ mod tests {
         for stop in 1..4 {
             add(&mut hops, "/a:/scan:/points", stop, 10.0 + stop as f64, 10);
             add(&mut hops, "/b:/points:/cmd_vel", stop, 30.0, 10);
-            hops.accept("/a:/scan", &window(stop, &[("publication_seq_gap", 0.0, 10)]));
+            hops.add_window("/a:/scan", &window(stop, &[("publication_seq_gap", 0.0, 10)]));
             let input = [("publication_seq_gap", 0.5, 4), ("source_to_callback_ms", 5.0, 12)];
-            hops.accept("/b:/points", &window(stop, &input));
-            hops.accept("/b:/cmd_vel", &window(stop, &[("publish_duration_ms", 0.1, 10)]));
+            hops.add_window("/b:/points", &window(stop, &input));
+            hops.add_window("/b:/cmd_vel", &window(stop, &[("publish_duration_ms", 0.1, 10)]));
             add(&mut hops, "/c:/other:/cmd_vel", stop, 1.0, 10);
         }
         let paths = hops.paths("/scan", "/cmd_vel");
@@ -335,13 +335,13 @@ mod tests {
     }
 
     #[test]
-    fn hops_with_other_messages_are_told() {
+    fn hops_with_other_messages_are_named() {
         let same = |counts: [u64; 2], publications: u64| {
             let mut hops = Hops::default();
             for stop in 1..11 {
                 add(&mut hops, "/a:/scan:/points", stop, 10.0, counts[0]);
                 add(&mut hops, "/b:/points:/cmd_vel", stop, 10.0, counts[1]);
-                hops.accept("/b:/cmd_vel", &window(stop, &[("publish_duration_ms", 0.1, publications)]));
+                hops.add_window("/b:/cmd_vel", &window(stop, &[("publish_duration_ms", 0.1, publications)]));
             }
             hops.paths("/scan", "/cmd_vel")[0].is_of_same_messages()
         };

@@ -34,7 +34,7 @@ fn accept(source: &mut Source, second: i64, stop: i64, metrics: Metrics) {
             window: Window::from_nanoseconds((stop - 1) * S, stop * S),
             figures: figures(mean, count),
         };
-        source.accept(window, at(second));
+        source.add_metric(window, at(second));
     }
     assert!(source.settle(at(second) + Duration::from_millis(300)));
 }

@@ -54,7 +54,7 @@ impl Source {
     }
 
     /// Adds a metric. Returns whether the metric belongs to a new window, so that the previous window is complete.
-    pub fn accept(&mut self, message: MetricWindow, received_at: Instant) -> bool {
+    pub fn add_metric(&mut self, message: MetricWindow, received_at: Instant) -> bool {
         let MetricWindow { metric: name, unit, window: times, figures, .. } = message;
         let metric = MetricFigures { name, unit, figures };
         self.last_received = Some(received_at);

@@ -68,7 +68,7 @@ impl Sources {
 
     /// Adds a metric that a process published, received at the time `at`. Returns the name of the source if this metric
     /// is the first of a new window, so that the previous window of the source is complete.
-    pub fn accept(&mut self, message: MetricWindow, sender: Sender, at: Instant) -> Option<String> {
+    pub fn add_metric(&mut self, message: MetricWindow, sender: Sender, at: Instant) -> Option<String> {
         let name = message.source.clone();
         if !self.patterns.is_empty() && !self.patterns.iter().any(|pattern| pattern.is_match(&name)) {
             return None;
@@ -90,7 +90,7 @@ impl Sources {
         }
         let source = self.sources.get_mut(&name)?;
         source.row.problem = None;
-        source.accept(message, at).then_some(name)
+        source.add_metric(message, at).then_some(name)
     }
 
     /// Adds a distribution to the last minute of its source. A distribution of a source without a row is ignored,
@@ -196,7 +196,7 @@ mod tests {
         /// A metric of a process is received at the end of its window.
         fn receive_from(&mut self, process: u8, message: MetricWindow) {
             let stop = message.window.stop.as_nanoseconds() / S;
-            self.accept(message, Sender::new(&[process; 16]), at(stop));
+            self.add_metric(message, Sender::new(&[process; 16]), at(stop));
         }
     }
 
@@ -372,7 +372,7 @@ mod tests {
         for (stop, start, stamp) in [(100, 99, 100), (101, 100, 3701), (102, 3701, 3702), (103, 3702, 3642)] {
             let message = message("node", "message_period", stop, 20.0);
             let message = MetricWindow { window: times(start, stamp), ..message };
-            sources.accept(message, Sender::default(), at(stop));
+            sources.add_metric(message, Sender::default(), at(stop));
             sources.settle(at(stop) + Duration::from_millis(300));
             assert_eq!(window(&sources).length, Duration::from_secs(1), "{stop}");
             assert_eq!(sources.rows().next().unwrap().status(at(stop)), Status::Good);

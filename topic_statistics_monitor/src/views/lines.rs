@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_subscription_is_told_once() {
+    fn a_new_subscription_is_reported_once() {
         let (mut imu, mut known) = (row("/imu", 50.0, 0), BTreeMap::new());
         for (earlier, is_new) in [(0, false), (1, true), (1, false), (2, true)] {
             imu.earlier_subscriptions = earlier;

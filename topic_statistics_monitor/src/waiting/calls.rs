@@ -136,7 +136,7 @@ impl Calls {
     const STEP: f64 = 1000.0;
 
     /// Adds an event. Returns `false` if there is no room for the call of the event.
-    pub fn accept(&mut self, event: Event) -> bool {
+    pub fn add_event(&mut self, event: Event) -> bool {
         if !self.calls.contains_key(&event.call) && self.calls.len() >= Self::MAX_CALLS {
             return false;
         }
@@ -251,7 +251,7 @@ mod tests {
     /// offset.
     fn calls(events: &[(u8, i64, i64)]) -> Calls {
         let mut calls = Calls::default();
-        assert!(events.iter().all(|&(step, time, offset)| calls.accept(event(step, 1, time, offset))));
+        assert!(events.iter().all(|&(step, time, offset)| calls.add_event(event(step, 1, time, offset))));
         calls
     }
 
@@ -324,10 +324,10 @@ mod tests {
     fn calls_have_a_bound_and_an_answered_one_makes_room() {
         let mut calls = Calls::default();
         let most = Calls::MAX_CALLS as i64;
-        assert!((0..most).all(|number| calls.accept(event(0, number, 0, 0))));
-        assert!(!calls.accept(event(0, most, 0, 0)) && calls.accept(event(3, 0, 1, 0)));
+        assert!((0..most).all(|number| calls.add_event(event(0, number, 0, 0))));
+        assert!(!calls.add_event(event(0, most, 0, 0)) && calls.add_event(event(3, 0, 1, 0)));
         means(&mut calls, 5002, "calls");
-        assert!(calls.accept(event(0, most, 5003, 0)));
+        assert!(calls.add_event(event(0, most, 5003, 0)));
         means(&mut calls, 700_000, "calls");
         assert!(calls.calls.is_empty() && calls.calls.capacity() < 100);
     }

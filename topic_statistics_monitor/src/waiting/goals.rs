@@ -78,7 +78,7 @@ impl Goals {
 
     /// Accepts the statuses of all goals that the server knows. `is_old` means that these goals may have started before
     /// the monitor. Returns `false` if there is no room for some goals.
-    pub fn accept(&mut self, statuses: &[(GoalId, i8)], is_old: bool, at: Instant) -> bool {
+    pub fn add_statuses(&mut self, statuses: &[(GoalId, i8)], is_old: bool, at: Instant) -> bool {
         self.is_known = true;
         let statuses = &statuses[..statuses.len().min(2 * Self::MAX_GOALS)];
         let known: HashMap<&GoalId, i8> = statuses.iter().map(|(id, status)| (id, *status)).collect();
@@ -193,20 +193,20 @@ mod tests {
     #[test]
     fn each_outcome_has_its_count_and_its_duration() {
         let (mut goals, [a, b, c]) = (Goals::default(), [[1; 16], [2; 16], [3; 16]]);
-        assert!(goals.accept(&[(a, ACCEPTED)], false, ms(0)));
-        goals.accept(&[(a, EXECUTING), (b, ACCEPTED)], false, ms(100));
+        assert!(goals.add_statuses(&[(a, ACCEPTED)], false, ms(0)));
+        goals.add_statuses(&[(a, EXECUTING), (b, ACCEPTED)], false, ms(100));
         for (goal, time) in [(a, 150), (a, 250), (c, 250)] {
             goals.accept_feedback(&goal, ms(time));
         }
-        goals.accept(&[(a, SUCCEEDED), (b, EXECUTING), (c, ACCEPTED)], false, ms(300));
-        goals.accept(&[(a, SUCCEEDED), (b, CANCELING), (c, ABORTED)], false, ms(400));
+        goals.add_statuses(&[(a, SUCCEEDED), (b, EXECUTING), (c, ACCEPTED)], false, ms(300));
+        goals.add_statuses(&[(a, SUCCEEDED), (b, CANCELING), (c, ABORTED)], false, ms(400));
         let names =
             "goals active_goals oldest_goal_ms goal_succeeded_ms goal_aborted_ms goal_to_feedback_ms \
                      feedback_period_ms";
         let durations = [(300.0, 1), (100.0, 1), (150.0, 1), (100.0, 1)];
         let expected = [&[(3.0, 1), (1.0, 1), (400.0, 1)], &durations[..]].concat();
         assert_eq!(figures(&mut goals, 500, names), expected);
-        goals.accept(&[(b, CANCELED)], false, ms(640));
+        goals.add_statuses(&[(b, CANCELED)], false, ms(640));
         let found = figures(&mut goals, 1000, "cancel_delay_ms goal_canceled_ms goals active_goals");
         assert_eq!((found, goals.received), (vec![(240.0, 1), (540.0, 1), (0.0, 1), (0.0, 1)], 3));
     }
@@ -215,14 +215,14 @@ mod tests {
     fn earlier_goals_have_no_duration_and_lost_ones_are_dropped() {
         let (mut goals, [a, b]) = (Goals::default(), [[1; 16], [2; 16]]);
         assert!(figures(&mut goals, 0, "goals")[0].0.is_nan(), "no status was received yet");
-        goals.accept(&[(a, SUCCEEDED), (b, EXECUTING)], true, ms(0));
+        goals.add_statuses(&[(a, SUCCEEDED), (b, EXECUTING)], true, ms(0));
         let found = figures(&mut goals, 100, "goals succeeded_goals active_goals");
         assert_eq!(found, [(0.0, 1), (0.0, 1), (1.0, 1)]);
-        goals.accept(&[(a, SUCCEEDED), (b, SUCCEEDED)], false, ms(200));
+        goals.add_statuses(&[(a, SUCCEEDED), (b, SUCCEEDED)], false, ms(200));
         let found = figures(&mut goals, 300, "succeeded_goals goal_succeeded_ms");
         assert_eq!((found[0].0, found[1].1), (1.0, 0));
-        goals.accept(&[([3; 16], ACCEPTED)], false, ms(400));
-        goals.accept(&[([4; 16], ACCEPTED)], false, ms(500));
+        goals.add_statuses(&[([3; 16], ACCEPTED)], false, ms(400));
+        goals.add_statuses(&[([4; 16], ACCEPTED)], false, ms(500));
         assert_eq!(figures(&mut goals, 600, "dropped_goals")[0].0, 1.0);
     }
 
@@ -231,7 +231,7 @@ mod tests {
         let mut goals = Goals::default();
         let id = |number: u32| std::array::from_fn(|index| number.to_ne_bytes()[index % 4]);
         let many: Vec<_> = (0..3000).map(|number| (id(number), EXECUTING)).collect();
-        assert!(!goals.accept(&many, false, ms(0)));
+        assert!(!goals.add_statuses(&many, false, ms(0)));
         assert_eq!(goals.goals.len(), Goals::MAX_GOALS);
     }
 }

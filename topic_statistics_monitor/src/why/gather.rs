@@ -236,7 +236,7 @@ fn subscribe(
             let clock = heard.clock;
             for (frame, parent, stamp) in transforms(&message) {
                 let stamp = Stamp { stamp, at, system: system_time(), clock };
-                heard.transforms.accept(&of, &frame, &parent, publisher, stamp);
+                heard.transforms.add(&of, &frame, &parent, publisher, stamp);
             }
         }
     };

@@ -76,7 +76,7 @@ impl Transforms {
     const SILENCE: Duration = Duration::from_secs(2);
 
     /// Accepts a transform of `publisher` on `topic`, such as `/tf` or `/robot/tf_static`.
-    pub fn accept(&mut self, topic: &str, frame: &str, parent: &str, publisher: Gid, stamp: Stamp) {
+    pub fn add(&mut self, topic: &str, frame: &str, parent: &str, publisher: Gid, stamp: Stamp) {
         let Stamp { stamp, at, system, clock } = stamp;
         let namespace = topic.rsplit_once('/').map_or("", |(namespace, _)| namespace).to_owned();
         let key = (namespace, frame.trim_start_matches('/').to_owned());

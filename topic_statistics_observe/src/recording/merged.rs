@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    fn of(samples: &[f64]) -> Merged {
+    fn merged_of(samples: &[f64]) -> Merged {
         let count = samples.len() as f64;
         let mean = samples.iter().sum::<f64>() / count;
         let variance = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / count;
@@ -140,8 +140,8 @@ mod tests {
         assert!((rate.mean() - 40.0).abs() < 1e-12, "{rate:?}");
         assert_eq!((rate.min(), rate.max()), (10.0, 100.0));
         // If a sum overflows, the mean is NaN.
-        let mut huge = of(&[f64::MAX]);
-        huge.merge(&of(&[f64::MIN]));
+        let mut huge = merged_of(&[f64::MAX]);
+        huge.merge(&merged_of(&[f64::MIN]));
         assert!(huge.mean().is_nan() && huge.std_dev().is_nan() && huge.count() == 2, "{huge:?}");
     }
 
@@ -150,8 +150,8 @@ mod tests {
         fn merged_windows_have_the_figures_of_all_samples(
             windows in prop::collection::vec(prop::collection::vec(-1e3..1e3, 0..20), 1..20)
         ) {
-            let (mut merged, all) = (Merged::NONE, of(&windows.concat()));
-            windows.iter().for_each(|window| merged.merge(&of(window)));
+            let (mut merged, all) = (Merged::NONE, merged_of(&windows.concat()));
+            windows.iter().for_each(|window| merged.merge(&merged_of(window)));
             prop_assert_eq!((merged.count(), merged.is_none()), (all.count(), all.is_none()));
             if all.is_none() {
                 prop_assert!(merged.mean().is_nan() && merged.std_dev().is_nan());

@@ -71,7 +71,7 @@ pub fn from_statistics(bytes: &[u8]) {
             }
         } else {
             match MetricWindow::new(&message(&mut input)) {
-                Ok(message) => drop(sources.accept(message, Sender::default(), now)),
+                Ok(message) => drop(sources.add_metric(message, Sender::default(), now)),
                 Err(why) => has_no_control(&why.to_string(), "why a message is refused"),
             }
         }

@@ -56,7 +56,7 @@ fn calls(input: &mut Input) {
             event.stamp.map(i128::from),
             ((stamped - i128::from(system)).abs() <= 10_000_000_000).then_some(stamped)
         );
-        assert!(calls.accept(event), "there is room");
+        assert!(calls.add_event(event), "there is room");
         model.entry(event.call).or_default()[event.step as usize] = true;
         if input.below(8) == 0 {
             end(&calls.end_window(empty(now, input)), Kind::Service, &mut seen);
@@ -92,7 +92,7 @@ fn goals(input: &mut Input) {
                 let number = input.below(6);
                 let statuses: Vec<_> =
                     (0..number).map(|_| ([input.u8() % 4; 16], (input.u8() % 8) as i8)).collect();
-                assert!(goals.accept(&statuses, input.below(8) == 0, now), "there is room");
+                assert!(goals.add_statuses(&statuses, input.below(8) == 0, now), "there is room");
             }
         }
     }

@@ -90,7 +90,7 @@ impl Writer {
                 Next::Message(message) => {
                     let received = message.received;
                     self.step(received);
-                    self.accept(message);
+                    self.store(message);
                 }
                 Next::Nothing => self.step(Instant::now()),
                 Next::Closed => break,
@@ -108,7 +108,7 @@ impl Writer {
         Ok(format!("wrote {} {files}; {losses}", self.files))
     }
 
-    fn accept(&mut self, message: QueuedMessage) {
+    fn store(&mut self, message: QueuedMessage) {
         if let Some(open) = &mut self.file {
             let before = self.ring.losses_before(message.topic.index);
             if let Err(error) = open.file.write(&message, before) {
@@ -265,9 +265,9 @@ mod tests {
         Writer::new(options, black_box, recording).unwrap()
     }
 
-    fn accept(writer: &mut Writer, number: u64) {
+    fn store(writer: &mut Writer, number: u64) {
         let topic = Arc::new(tests::topic(0, &Arc::new(Queue::new(0))));
-        writer.accept(tests::message(&topic, 1, number, SIZE));
+        writer.store(tests::message(&topic, 1, number, SIZE));
     }
 
     fn begin(writer: &mut Writer) -> PathBuf {
@@ -302,7 +302,7 @@ mod tests {
         let filler = disk.path().join("filler");
         fs::write(&filler, vec![0; 3 << 20]).unwrap();
         let mut writer = writer(disk.path(), 3_000_000);
-        (0..100).for_each(|number| accept(&mut writer, number));
+        (0..100).for_each(|number| store(&mut writer, number));
         let first = begin(&mut writer);
         assert!(writer.file.is_none(), "the file has ended");
         let (numbers, ended) = read(&first);
@@ -312,7 +312,7 @@ mod tests {
 
         fs::remove_file(filler).unwrap();
         let second = begin(&mut writer);
-        accept(&mut writer, 100);
+        store(&mut writer, 100);
         writer.end(Ended::Complete, Instant::now());
         assert_eq!(read(&second), (Vec::from_iter(71..101), "complete".to_owned()));
         assert_eq!(fs::read(&first).unwrap(), written);
@@ -322,7 +322,7 @@ mod tests {
     fn file_of_a_killed_run_is_completed() {
         let directory = tempfile::tempdir().unwrap();
         let mut writer = writer(directory.path(), 10_000_000);
-        (0..50).for_each(|number| accept(&mut writer, number));
+        (0..50).for_each(|number| store(&mut writer, number));
         let path = begin(&mut writer);
         let complete = |path| recover::complete(path, BagFile::options(&writer.options));
         assert!(matches!(complete(&path), Ok(None)), "it is being written");

@@ -298,7 +298,7 @@ fn send(snapshot: &mut Snapshot, node: &str, frames: [&str; 2], seconds: std::op
         let number = ends.iter().position(|end| end.node == node).unwrap() as u8;
         let clock = snapshot.flows.contains_key(CLOCK).then(|| 100 * S + at.as_nanos() as i64);
         let stamp = Stamp { stamp: system + ahead, at, system, clock };
-        snapshot.transforms.accept("/tf", frame, parent, gid(node, number), stamp);
+        snapshot.transforms.add("/tf", frame, parent, gid(node, number), stamp);
     }
 }
 

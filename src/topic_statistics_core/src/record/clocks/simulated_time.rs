@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_of_the_time_before_a_jump_are_told_apart() {
+    fn stamps_of_the_time_before_a_jump_are_distinguished() {
         for (to, stamps) in [
             // There is no jump, so every stamp can be compared.
             (1000, &[(0, true), (990, true), (1000, true), (1001, true)][..]),

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn more_steps_than_are_told_apart_are_merged() {
+    fn more_steps_than_can_be_distinguished_are_merged() {
         let steps: Vec<i64> = (1..=20).map(|number| number * 3600 * S).collect();
         let filter = filter(&steps);
         assert_eq!(filter.stamps.len(), StampFilter::STEPS);

@@ -162,12 +162,12 @@ mod tests {
         for (recorded, accepted, unrecorded) in
             [(room, room, 0), (room, 2 * room, 0), (room + 5, 3 * room, 5)]
         {
-            let held = numbers.lock();
+            let guard = numbers.lock();
             (0..recorded).for_each(|number| enqueue_or_count(&numbers, number, true));
             if recorded > room {
                 enqueue_or_count(&numbers, 0, false);
             }
-            drop(held);
+            drop(guard);
             let numbers = numbers.lock();
             assert_eq!((numbers.accepted.len() as u32, numbers.unrecorded), (accepted, unrecorded));
         }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_sample_that_is_being_made_is_waited_for() {
         let numbers = CountingLock::new(Numbers::default());
-        let _held = numbers.lock();
+        let _guard = numbers.lock();
         numbers.begin_sample();
         assert!(!numbers.await_begun_samples(), "the thread of the sample is preempted");
         std::thread::scope(|scope| {

@@ -24,12 +24,12 @@ fn a_queued_sample_is_accepted_by_the_next_holder_of_the_lock() {
     let has_queued = queued.clone();
     check(3, move || {
         let numbers = Arc::new(CountingLock::new(Numbers::default()));
-        let held = numbers.lock();
+        let guard = numbers.lock();
         let threads = [1, 2].map(|number| {
             let numbers = Arc::clone(&numbers);
             thread::spawn(move || record(&numbers, number))
         });
-        drop(held);
+        drop(guard);
         let at_first = numbers.try_lock().map(|numbers| numbers.accepted.len());
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let mut numbers = numbers.try_lock().unwrap();
@@ -74,7 +74,7 @@ fn a_recording_that_may_wait_loses_nothing() {
     let has_waited = waited.clone();
     check(2, move || {
         let numbers = Arc::new(WaitingLock::new(Numbers::default()));
-        let held = numbers.lock();
+        let guard = numbers.lock();
         let threads = [1, 2, 3].map(|number| {
             let numbers = Arc::clone(&numbers);
             let has_waited = has_waited.clone();
@@ -83,7 +83,7 @@ fn a_recording_that_may_wait_loses_nothing() {
                 has_waited.set_if(number == 3);
             })
         });
-        drop(held);
+        drop(guard);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let mut numbers = numbers.lock();
         numbers.accepted.sort_unstable();

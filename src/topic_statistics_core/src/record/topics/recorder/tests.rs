@@ -110,12 +110,12 @@ impl Test {
     /// Receives these messages, `apart` nanoseconds apart, while another thread holds the lock. The queue has room for
     /// 8 samples.
     fn receive_while_held(&self, numbers: RangeInclusive<u64>, apart: i64) {
-        let held = self.collectors.lock();
+        let guard = self.collectors.lock();
         for number in numbers {
             self.clock.pass(apart);
             self.receive_one(number);
         }
-        drop(held);
+        drop(guard);
     }
 
     /// Runs a callback of 10 ms that starts 10 ms from now, and lets 10 ms pass after it.
@@ -593,10 +593,10 @@ fn the_rate_is_known_where_the_times_of_both_ends_are() {
     let test = Test::new(RecorderOptions::new());
     let of_another_time = test.take(0, test.info(FAST_DDS, 1, 1));
     test.restart();
-    let held = test.collectors.lock();
+    let guard = test.collectors.lock();
     (0..QUEUE).for_each(|_| assert!(test.start(&of_another_time).is_none()));
     test.receive_one(2); // the queue has no room
-    drop(held);
+    drop(guard);
     for number in 3..=4 {
         test.clock.pass(10 * MS);
         test.receive_one(number);
@@ -605,9 +605,9 @@ fn the_rate_is_known_where_the_times_of_both_ends_are() {
     assert_eq!((totals.received, totals.intervals), (3, None), "the time begins with an unmeasured message");
 
     // If the queue has no room for messages from before the pause, these messages must not be counted, either.
-    let held = test.collectors.lock();
+    let guard = test.collectors.lock();
     (0..20).for_each(|_| assert!(test.start(&of_another_time).is_none()));
-    drop(held);
+    drop(guard);
     let window = test.end();
     assert_eq!((window.count, window.unrecorded, window.totals.unwrap().received), (0, 0, 3));
 }

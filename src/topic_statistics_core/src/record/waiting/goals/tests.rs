@@ -20,12 +20,12 @@ fn end<const IS_SERVER: bool>(recorder: &GoalRecorder<IS_SERVER>) -> WindowStati
     recorder.goals.end_window(&TestClock::new()).unwrap().statistics
 }
 
-fn of<const N: usize>(window: &WindowStatistics, metrics: [Metric; N]) -> [(f64, u64); N] {
+fn figures_of<const N: usize>(window: &WindowStatistics, metrics: [Metric; N]) -> [(f64, u64); N] {
     metrics.map(|metric| window.get(metric).map(|summary| (summary.average, summary.sample_count)).unwrap())
 }
 
 fn values<const N: usize>(window: &WindowStatistics, metrics: [Metric; N]) -> [f64; N] {
-    of(window, metrics).map(|(average, _)| average)
+    figures_of(window, metrics).map(|(average, _)| average)
 }
 
 const OUTCOMES: [Metric; 5] = [
@@ -59,7 +59,7 @@ fn each_time_of_a_servers_goal_is_in_its_own_metric() {
         Metric::GoalCanceled,
         Metric::GoalSucceeded,
     ];
-    let [acceptance, feedback, cancel, canceled, succeeded] = of(&window, times);
+    let [acceptance, feedback, cancel, canceled, succeeded] = figures_of(&window, times);
     let times = (acceptance, feedback, cancel, canceled);
     let expected = ((30.0, 1), (30.0, 2), (40.0, 1), (120.0, 1));
     assert_eq!(times, expected, "the first request to cancel counts, and nothing after the end");
@@ -84,7 +84,7 @@ fn the_times_of_a_clients_goal_begin_with_its_sending() {
     goal.end(Outcome::Succeeded, at(200));
     let window = end(&recorder);
     let times = [Metric::GoalToAcceptance, Metric::GoalToFeedback, Metric::GoalSucceeded];
-    assert_eq!(of(&window, times), [(20.0, 1), (70.0, 1), (200.0, 1)]);
+    assert_eq!(figures_of(&window, times), [(20.0, 1), (70.0, 1), (200.0, 1)]);
     assert_eq!(values(&window, OUTCOMES), [1.0, 1.0, 0.0, 0.0, 0.0]);
     let measured: Vec<_> = window.metrics.iter().map(|(metric, _)| *metric).collect();
     assert_eq!(measured, SourceKind::ActionClient.metrics());
@@ -99,7 +99,7 @@ fn a_goal_that_nobody_holds_ends_as_rclrs_ends_it() {
     accepted.leave(at(35));
     let window = end(&server);
     assert_eq!(values(&window, OUTCOMES), [2.0, 0.0, 0.0, 1.0, 1.0]);
-    assert_eq!(of(&window, [Metric::GoalAborted]), [(25.0, 1)], "since its acceptance");
+    assert_eq!(figures_of(&window, [Metric::GoalAborted]), [(25.0, 1)], "since its acceptance");
 
     let client = recorder::<false>();
     let goal = client.begin(at(0)()).unwrap();
@@ -108,7 +108,7 @@ fn a_goal_that_nobody_holds_ends_as_rclrs_ends_it() {
     let window = end(&client);
     assert_eq!(values(&window, OUTCOMES), [1.0, 0.0, 0.0, 0.0, 0.0]);
     assert_eq!(values(&window, [Metric::DroppedGoals]), [1.0]);
-    assert_eq!(of(&window, [Metric::GoalAborted]).map(|(_, count)| count), [0]);
+    assert_eq!(figures_of(&window, [Metric::GoalAborted]).map(|(_, count)| count), [0]);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_rejected_request_to_cancel_has_no_delay() {
     let goal = recorder.begin(at(0)()).unwrap();
     goal.request_cancel(at(10));
     goal.end(Outcome::Succeeded, at(90));
-    assert_eq!(of(&end(&recorder), [Metric::CancelDelay]), [(7.0, 1)]);
+    assert_eq!(figures_of(&end(&recorder), [Metric::CancelDelay]), [(7.0, 1)]);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn disabled_statistics_measure_no_goal_and_forget_earlier_ones() {
     assert!(recorder.goals.enable(&TestClock::new()));
     let window = end(&recorder);
     assert_eq!((window.count, values(&window, UNDER_WAY)), (0, [1.0, 1.0]), "the goal is still in progress");
-    assert_eq!(of(&window, [Metric::GoalToAcceptance])[0].1, 0);
+    assert_eq!(figures_of(&window, [Metric::GoalToAcceptance])[0].1, 0);
     goal.end(Outcome::Succeeded, at(0));
     assert_eq!(values(&end(&recorder), OUTCOMES), [0.0, 1.0, 0.0, 0.0, 0.0]);
 }
