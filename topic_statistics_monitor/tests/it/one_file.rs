@@ -91,10 +91,11 @@ fn one_file_judges_one_stream_in_four_programs() {
     thread::spawn(move || {
         for number in 0_u64.. {
             let every = of_thread.load(Ordering::Relaxed);
+            // On a busy machine, Fast DDS can refuse a publication, because it waits for a lock for only 100 ms.
             if every > 0 && number % every == 0 {
-                imu.publish(Imu::default()).unwrap();
+                let _refused = imu.publish(Imu::default());
             }
-            other.publish(Imu::default()).unwrap();
+            let _refused = other.publish(Imu::default());
             thread::sleep(Duration::from_millis(10));
         }
     });
