@@ -367,6 +367,23 @@ mod tests {
     }
 
     #[test]
+    fn a_window_has_a_bound_of_metrics_and_one_distribution_of_each() {
+        let mut sources = sources(&[], 1);
+        for number in 0..100 {
+            sources.receive(message("/a:/b", &format!("metric_{number}"), 100, 1.5));
+            let distribution = MetricDistribution {
+                source: "/a:/b".to_owned(),
+                metric: Metric::MessageAge,
+                window: times(99, 100),
+                distribution: Box::new(distribution(&[1.5])),
+            };
+            sources.accept_distribution(&distribution, at(100));
+        }
+        sources.settle(at(101));
+        assert_eq!((window(&sources).metrics.len(), window(&sources).distributions.len()), (64, 1));
+    }
+
+    #[test]
     fn a_step_of_the_system_clock_spoils_no_length() {
         let mut sources = sources(&[], 3);
         for (stop, start, stamp) in [(100, 99, 100), (101, 100, 3701), (102, 3701, 3702), (103, 3702, 3642)] {
