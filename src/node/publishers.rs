@@ -195,3 +195,18 @@ pub(super) fn create_publisher<T: Message>(
     node.create_publisher(options)
         .map_err(|source| creation_error(node, SourceKind::Publisher, topic, source))
 }
+
+#[cfg(test)]
+mod tests {
+    use rclrs::QoSHistoryPolicy::KeepLast;
+
+    use super::*;
+
+    #[test]
+    fn more_than_eight_metrics_have_a_deep_history_unless_the_qos_is_given() {
+        let given = QoSProfile::topics_default().keep_last(5);
+        for (qos, metrics, depth) in [(None, 0, 32), (None, 8, 32), (None, 9, 2000), (Some(given), 9, 5)] {
+            assert_eq!(TopicPublishers::qos(qos, metrics).history, KeepLast { depth }, "{metrics}");
+        }
+    }
+}

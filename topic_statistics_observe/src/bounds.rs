@@ -114,4 +114,14 @@ mod tests {
         assert_ne!(Sender::new(&gid(1, 2)), Sender::new(&gid(2, 2)));
         assert_eq!(Sender::new(&[]), Sender::default(), "a GID may have fewer than 12 bytes");
     }
+
+    #[test]
+    fn a_sender_that_holds_nothing_takes_no_memory() {
+        let mut shares = Shares::new(10);
+        for sender in (0..50).map(|process| Sender::new(&[process; 12])) {
+            assert!(shares.reserve(sender, 10) && !shares.reserve(Sender::default(), 1));
+            shares.release(sender, 10);
+        }
+        assert!(shares.of_senders.is_empty(), "{shares:?}");
+    }
 }

@@ -103,3 +103,20 @@ impl Receipt {
         (!self.is_seen_once(), Reverse(self.first))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_nodes_with_time_series_take_memory() {
+        let (mut budget, sender) = (Budget::new(10, 9), Sender::default());
+        for number in 0..50 {
+            let [node, large] = ["node", "large"].map(|name| format!("/{name}_{number}"));
+            assert_eq!(budget.reserve(&large, sender, 10), Err(NotAdded::BeyondMaxOfNode));
+            assert_eq!(budget.reserve(&node, sender, 9), Ok(()));
+            budget.release(&node, sender, 9);
+        }
+        assert!(budget.of_nodes.is_empty(), "{:?}", budget.of_nodes);
+    }
+}

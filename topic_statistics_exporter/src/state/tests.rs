@@ -179,6 +179,17 @@ fn each_window_counts_once_over_restarts_and_repetitions() {
 }
 
 #[test]
+fn a_window_without_samples_changes_no_total() {
+    let mut test = Test::new(Limits::default());
+    for (stop, figures) in
+        [(100, FIGURES), (101, [f64::NAN, f64::NAN, f64::NAN, 0.0, f64::NAN]), (102, FIGURES)]
+    {
+        test.accept(window("/a:/b", "message_age", stop, figures), 0.0);
+    }
+    assert_eq!((test.total().count, test.total().sum), (100, 0.15));
+}
+
+#[test]
 fn a_metric_that_has_ended_is_gone_and_leaves_its_room() {
     let max_series = Source::SERIES + 2 * MetricState::SERIES;
     let mut test = Test::new(Limits { max_series, keep_windows: 20, ..Limits::default() });

@@ -290,10 +290,10 @@ mod tests {
     fn one_process_cannot_fill_the_table_for_others() {
         let mut sources = sources(&[], 20);
         // A malicious process forges sources. Each forged source is seen once, and its window claims a length of a day.
-        for number in 0..40 {
+        for number in 0..60 {
             sources.receive_from(1, of_length(&format!("/forged:/{number:02}"), 100, 86_400));
         }
-        assert_eq!((names(&sources).len(), sources.left_out()), (20, 20));
+        assert_eq!((names(&sources).len(), sources.left_out()), (20, 20), "not all 40 names are kept");
         for second in 101..200 {
             // The malicious process continues to forge sources. One of these sources publishes regularly, not only
             // once.
@@ -364,6 +364,23 @@ mod tests {
             let counts = sources.rows().map(|row| ages(row).map_or(0, |ages| ages.count()));
             assert_eq!(counts.collect::<Vec<_>>(), expected, "{source} {second}");
         }
+    }
+
+    #[test]
+    fn a_window_has_a_bound_of_metrics_and_one_distribution_of_each() {
+        let mut sources = sources(&[], 1);
+        for number in 0..100 {
+            sources.receive(message("/a:/b", &format!("metric_{number}"), 100, 1.5));
+            let distribution = MetricDistribution {
+                source: "/a:/b".to_owned(),
+                metric: Metric::MessageAge,
+                window: times(99, 100),
+                distribution: Box::new(distribution(&[1.5])),
+            };
+            sources.accept_distribution(&distribution, at(100));
+        }
+        sources.settle(at(101));
+        assert_eq!((window(&sources).metrics.len(), window(&sources).distributions.len()), (64, 1));
     }
 
     #[test]

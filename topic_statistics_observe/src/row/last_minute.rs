@@ -151,5 +151,7 @@ mod tests {
         minute.add(AGE, &of(&[1.0]), at(23));
         assert!(minute.distribution(AGE, at(23)).is_none(), "the number of samples overflows");
         assert_eq!(minute.distribution(AGE, at(72)).unwrap().count(), 1, "the other windows are too old");
+        (0..20).for_each(|_| minute.add(AGE, &huge, at(73)));
+        assert_eq!(minute.0[&AGE].len(), LastMinute::SLOTS, "each second one has no room in its slot");
     }
 }

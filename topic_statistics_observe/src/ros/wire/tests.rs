@@ -68,6 +68,13 @@ fn impossible_distributions_are_refused() {
     assert_eq!(scale, "The scale is 9: it has to be from 2 to 8");
     assert!(matches!(refused(&|message| message.count = 11), Refused::Distribution(_)));
     assert!(matches!(refused(&|message| message.sum = 16.0), Refused::Order { .. }));
+    let no_sum = refused(&|message| message.sum = f64::NAN);
+    assert!(matches!(no_sum, Refused::Figure { figure: "sum", .. }), "{no_sum}");
+    let many = |message: &mut MetricsDistribution| {
+        (message.count, message.positive_counts, message.sum) =
+            (1 << 40, vec![1 << 40], 1.5 * (1_u64 << 40) as f64);
+    };
+    assert!(matches!(refused(&many), Refused::Count { .. }));
     assert!(matches!(refused(&|message| message.unit = "x".repeat(MAX_NAME + 1)), Refused::Name { .. }));
 }
 

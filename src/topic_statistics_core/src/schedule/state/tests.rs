@@ -388,6 +388,37 @@ fn windows_messages_and_health_have_turns_if_all_takes_too_long() {
 }
 
 #[test]
+fn a_failed_message_is_repeated_once_and_the_others_of_its_batch_are_not() {
+    /// A middleware that takes no message: counts the attempts to publish each source.
+    #[derive(Default)]
+    struct Full(Mutex<Vec<String>>);
+
+    impl PublishWindows for Full {
+        fn publish_metric(
+            &self,
+            source: &str,
+            _: Metric,
+            _: Window,
+            _: &Summary,
+        ) -> Result<(), PublishError> {
+            self.0.lock().unwrap().push(source.to_owned());
+            Err(format!("{source} is full").into())
+        }
+    }
+
+    let (mut rig, full) = (Rig::new(), Arc::new(Full::default()));
+    let sources = ["first", "second", "third"].map(|name| stopwatch(name).0);
+    for source in &sources {
+        rig.begin(source, SourceOptions::default(), Some(Arc::clone(&full) as _));
+        rig.complete(source);
+    }
+    rig.windows(SECOND);
+    assert_eq!(*full.0.lock().unwrap(), ["first", "first", "second", "third"]);
+    let text = "3 messages of topic statistics could not be published: duration_ms of first: first is full";
+    assert_eq!(rig.warned_after(1), [text]);
+}
+
+#[test]
 fn windows_beyond_the_bound_of_the_outbox_are_discarded() {
     let mut rig = Rig::new();
     let _sources = rig.add_many(100);
