@@ -30,12 +30,12 @@ fn diagnostics_show_each_fault_and_its_end() {
     let (executor, node, statistics) = measured("listener", options);
     assert_eq!(node.count_publishers("/diagnostics").unwrap(), 0, "off without conditions");
     let expected = Expectations::new()
-        .warn_unless("rate>=10 age<2s lost=0".parse().unwrap())
-        .error_unless("rate>=5".parse().unwrap())
+        .warn_unless("rate>=4 age<2s lost=0".parse().unwrap())
+        .error_unless("rate>=2".parse().unwrap())
         .first_message_within(Duration::from_millis(900))
         .stale_after(Duration::from_secs(5));
-    let imu = "/imu".keep_last(100).statistics(every(200).expect(expected));
-    // A burst has more messages than the queue can hold.
+    let imu = "/imu".keep_last(1).statistics(every(200).expect(expected));
+    // The queue has room for one message, so a burst overflows the queue. Other messages are 50 ms apart.
     let imu = statistics.create_subscription(imu, |_: Imu| thread::sleep(Duration::from_millis(1))).unwrap();
     let health = imu.statistics().health();
     assert_eq!((health.borrow().window, &health.borrow().cause), (None, &Cause::NoMessageYet));
@@ -51,16 +51,16 @@ fn diagnostics_show_each_fault_and_its_end() {
     };
     let rate = value(&status, "Actual frequency (Hz)");
     assert!(rate > 0.0 && rate == value(&status, "frame_rate_node"), "{status:#}");
-    assert_eq!(value(&status, "Minimum acceptable frequency (Hz)"), 10.0);
+    assert_eq!(value(&status, "Minimum acceptable frequency (Hz)"), 4.0);
     assert_eq!(value(&status, "Latest acceptable timestamp delay:"), 2.0);
     assert!((0.0..2000.0).contains(&value(&status, "message_age.average")), "{status:#}");
-    assert_eq!(status["values"]["warn_unless"], "rate>=10 age<2s lost=0");
+    assert_eq!(status["values"]["warn_unless"], "rate>=4 age<2s lost=0");
     assert_eq!(status["values"]["failing"], Value::Null);
 
     for (fault, level, text, failing, end) in [
-        ("rate 1", Level::Error, "Hz, expected at least 5, since", "rate>=5 (", "rate 100"),
+        ("rate 0.5", Level::Error, "Hz, expected at least 2, since", "rate>=2 (", "rate 20"),
         ("age 20", Level::Warn, "ms, expected below 2000, since", "age<2s (", "age 0"),
-        ("burst 1000", Level::Warn, "lost=0 (", "lost=0 (", "burst 1"),
+        ("burst 20", Level::Warn, "lost=0 (", "lost=0 (", "burst 1"),
     ] {
         publisher.send(fault);
         let status = wait_for_status(&reader, level, text);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes `sensor_msgs/Imu` on `imu` at 100 Hz, with faults on request.
+"""Publishes `sensor_msgs/Imu` on `imu` at 20 Hz, with faults on request.
 
 Reads commands from standard input, one per line: `rate HZ`, `age SECONDS` of the stamps, and `burst COUNT` messages at
 once. The program ends when its input ends.
@@ -26,7 +26,7 @@ def publish():
         imus.publish(imu)
 
 
-timer = node.create_timer(0.01, publish)
+timer = node.create_timer(0.05, publish)
 
 
 def read_commands():
