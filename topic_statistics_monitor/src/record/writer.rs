@@ -224,16 +224,14 @@ pub mod tests {
             let messages = mcap::MessageStream::new_with_options(&bytes, options);
             messages.is_ok_and(|mut messages| matches!(messages.next(), Some(Ok(_))))
         };
-        // The messages of a minute have less than the size of a chunk.
-        let started = Instant::now();
-        for number in 1.. {
-            topic.record(&message, &info(number));
-            if has_message() {
-                break;
-            }
-            assert!(started.elapsed() < Duration::from_secs(60), "no message is on the disk");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        // One message for each check: the messages of a minute are smaller than a chunk, so only a flush writes them.
+        let mut numbers = 1..;
+        test_support::wait_for("message on the disk", || {
+            numbers.next().is_some_and(|number| {
+                topic.record(&message, &info(number));
+                has_message()
+            })
+        });
         recording.close();
         writer.join().unwrap().unwrap();
     }
