@@ -2,7 +2,7 @@
 
 //! The properties of a message that the statistics need.
 
-use topic_statistics_observe::clock::is_simulated;
+use topic_statistics_core::record::clock::is_simulated;
 
 /// The index of a channel. A channel is a topic, or one publisher of a topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

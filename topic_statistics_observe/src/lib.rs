@@ -13,17 +13,15 @@
 //!
 //! A row holds plain values. A program fills the row, and the modules of this crate read the row. `arguments`,
 //! `generate` and `pattern` belong to the command line. `input` reads files. `bounds` limits tables that any process on
-//! the network can fill. `messages` counts the messages of a window. `format` and `histogram` write text. `clock`
-//! recognizes simulated time. `recorded` names the metadata that a recorder adds to a bag. `error` has errors that end
-//! a program, and exit statuses.
+//! the network can fill. `messages` counts the messages of a window. `format` and `histogram` write text.
+//! `recorded` names the metadata that a recorder adds to a bag. `error` has errors that end a program, and exit
+//! statuses.
 
 #![allow(missing_docs, reason = "only the programs of this workspace use this package")]
 
 #[cfg(feature = "views")]
 pub mod arguments;
 pub mod bounds;
-#[cfg(feature = "views")]
-pub mod clock;
 #[cfg(feature = "views")]
 pub mod error;
 #[cfg(feature = "views")]

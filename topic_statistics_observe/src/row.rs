@@ -160,7 +160,8 @@ pub struct Window {
     pub unstamped: bool,
     /// Whether this program uses simulated time, but receives no time on `/clock`.
     pub without_clock: bool,
-    /// Whether the header stamps are on another clock than this program, because only the stamps are on simulated time.
+    /// Whether the header stamp of the last message was on another clock than this program, because only one of them is
+    /// on simulated time.
     pub other_clock: bool,
     /// Whether the window has messages that a transient local publisher sent before the program discovered this
     /// publisher. The rate of such a window is NaN.

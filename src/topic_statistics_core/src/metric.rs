@@ -114,7 +114,7 @@ metrics! {
     MessageAge: "message_age", "ms", Samples, of [Subscription],
         help: "the start of the callback less the header stamp",
         high: "the message was delayed: the delays below show where",
-        nan: "the type has no `std_msgs/Header header`; the stamp is zero; simulated time has not begun; the system clock was stepped";
+        nan: "the type has no `std_msgs/Header header`; the stamp is zero; simulated time has not begun; the stamp is [on another clock](#clocks); the system clock was stepped";
     /// The time between the callback starts of two messages in a row, on the monotonic clock.
     MessagePeriod: "message_period", "ms", Samples, of [Subscription],
         help: "the time between the starts of two callbacks",

@@ -77,6 +77,11 @@ pub struct WindowStatistics {
     /// Whether the last message of the window had a header stamp, but no age, because the node uses simulated time and
     /// no `/clock` was received. False if ages start at the source timestamp, or if the type has no header.
     pub without_clock: bool,
+    /// Whether the last message of the window had a header stamp, but no age, because only one of the stamp and the ROS
+    /// time of the node is on simulated time, which means before the year 2000. Simulated time that starts later cannot
+    /// be distinguished from the system clock. False if ages start at the source timestamp, if the type has no header,
+    /// or if the system clock was stepped in the window.
+    pub other_clock: bool,
     /// Whether messages of the window were published before the subscription matched their publisher. Such messages are
     /// the history of transient local publishers. In a window with history, the [rate](Self::rate) and the periods are
     /// NaN.
@@ -105,6 +110,7 @@ impl WindowStatistics {
             unrecorded: 0,
             unstamped: false,
             without_clock: false,
+            other_clock: false,
             has_history: false,
             metrics,
             distributions: Distributions::default(),

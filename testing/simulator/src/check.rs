@@ -3,6 +3,7 @@
 //! Compares published messages with the oracle.
 
 use topic_statistics_core::{
+    health::Missing,
     timestamp::{ClockStep, Timestamp},
     totals::{PublisherTotals, Totals},
     Metric, Summary, WindowStatistics,
@@ -97,7 +98,9 @@ pub fn window(
     equal("clock step", ours.clock_step.map(ClockStep::as_nanoseconds), expected.step)?;
     equal("count", ours.is_count_known.then_some(ours.count), expected.count)?;
     equal("unrecorded", ours.unrecorded, expected.unrecorded)?;
-    equal("whether stamps are missing", ours.unstamped, expected.is_unstamped)?;
+    let is_missing = |reason| expected.missing == Some(reason);
+    equal("whether stamps are missing", ours.unstamped, is_missing(Missing::HeaderStamps))?;
+    equal("whether stamps are on another clock", ours.other_clock, is_missing(Missing::OtherClock))?;
     equal("whether /clock is missing", ours.without_clock, false)?;
     let rate = expected.count.map_or(f64::NAN, |count| count as f64) / (length as f64 * 1e-9);
     ensure(is_same(ours.rate(), rate, rate), || format!("rate {}, expected {rate}", ours.rate()))?;

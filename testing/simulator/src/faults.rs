@@ -33,6 +33,7 @@ faults! {
     Panic: "callbacks that panicked",
     DropInCallback: "callbacks that dropped a handle",
     Unstamped: "messages without a stamp",
+    OtherClock: "messages whose stamp is on simulated time and whose node is not, or the other way round",
     Stuck: "messages with the stamp of a driver that is stuck, on simulated time",
     RemoteClock: "publishers on another host",
     Step: "steps of the system clock",

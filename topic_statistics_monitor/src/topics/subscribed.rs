@@ -7,15 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rclrs::{ClockType, DynamicMessage, Node};
-use rclrs_topic_statistics::{
-    Metric, PublisherTotals, StatsWorkerSubscription, Summary, Totals, WindowStatistics,
-};
+use rclrs::{DynamicMessage, Node};
+use rclrs_topic_statistics::{PublisherTotals, StatsWorkerSubscription, Totals, WindowStatistics};
 use topic_statistics_core::{mutex::lock, record::clock::system_time};
-use topic_statistics_observe::{
-    clock::is_simulated,
-    row::{row_window, LastMinute, Publisher, Row, Window},
-};
+use topic_statistics_observe::row::{row_window, LastMinute, Publisher, Row, Window};
 
 use crate::graph::Qos;
 
@@ -182,8 +177,6 @@ struct State {
     latest: Option<(Window, Totals)>,
     last_minute: LastMinute,
     totals: Totals,
-    /// Whether the node uses simulated time.
-    is_simulated: bool,
 }
 
 impl Windows {
@@ -197,7 +190,6 @@ impl Windows {
             latest: None,
             last_minute: LastMinute::default(),
             totals: Totals::default(),
-            is_simulated: matches!(node.get_clock().clock_type(), ClockType::RosTime),
         };
         let state = Arc::new(Mutex::new(state));
         let (mut windows, to) = (subscription.statistics().watch(), Arc::clone(&state));
@@ -232,41 +224,17 @@ impl State {
         if ended.saturating_duration_since(self.since) < statistics.length + Windows::MATCHING {
             return;
         }
-        let own = without_other_clock(&statistics).filter(|_| !self.is_simulated);
-        let statistics = own.as_ref().unwrap_or(&statistics);
-        self.last_minute.add_window(statistics, ended);
+        self.last_minute.add_window(&statistics, ended);
         let before = self.latest.take().map_or(before, |(_, before)| before);
-        let window = Window { other_clock: own.is_some(), ..row_window(statistics, &before, ended) };
-        self.latest = Some((window, before));
+        self.latest = Some((row_window(&statistics, &before, ended), before));
     }
-}
-
-/// Returns the window of a node on the system clock without ages and delays since header stamps, if a stamp is on
-/// simulated time. `None` if no stamp is.
-fn without_other_clock(statistics: &WindowStatistics) -> Option<WindowStatistics> {
-    let stop = statistics.window.stop.as_nanoseconds();
-    let is_other = |(metric, summary): &(Metric, Summary)| {
-        let stamp = stop.saturating_sub((summary.maximum * 1e6) as i64);
-        metric.starts_at_header_stamp() && is_simulated(stamp) && !is_simulated(stop)
-    };
-    statistics.metrics.iter().any(is_other).then(|| {
-        let mut own = statistics.clone();
-        let since_stamps = own.metrics.iter_mut().filter(|(metric, _)| metric.starts_at_header_stamp());
-        since_stamps.for_each(|(_, summary)| *summary = Summary::default());
-        own.distributions = std::mem::take(&mut own.distributions).of_window(&own.metrics);
-        own
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use topic_statistics_core::{
-        distributions::Distributions,
-        health::{Missing, Value},
-        Window as Times,
-    };
-    use topic_statistics_observe::{require::Conditions, testing::at};
+    use topic_statistics_core::{distributions::Distributions, Metric, Window as Times};
+    use topic_statistics_observe::testing::at;
 
     #[test]
     fn a_time_is_between_two_readings_of_any_clock() {
@@ -298,44 +266,15 @@ mod tests {
         Arc::new(window)
     }
 
-    fn state(is_simulated: bool) -> State {
+    fn state() -> State {
         let (last_minute, totals) = (LastMinute::default(), Totals::default());
-        State { since: at(0), latest: None, last_minute, totals, is_simulated }
-    }
-
-    #[test]
-    fn stamps_on_another_clock_have_no_age() {
-        const NOW: i64 = 1_790_000_000_000_000_000;
-        // The header stamps are 5 ms ago, or 1000 s after the start of a simulation.
-        for (age, is_simulated, count) in
-            [(5.0, false, 1), (NOW as f64 / 1e6 - 1e6, false, 0), (NOW as f64 / 1e6 - 1e6, true, 1)]
-        {
-            let metrics = [Metric::MessageAge, Metric::SourceToReceive];
-            let summaries = metrics.map(|metric| (metric, Summary::new(age, age, age, 0.0, 1))).to_vec();
-            let times = Times::from_nanoseconds(NOW - 1_000_000_000, NOW);
-            let mut window = WindowStatistics::new(times, Duration::from_secs(1), 1, summaries);
-            window.distributions = Distributions::new(metrics.into_iter().collect());
-            metrics.iter().for_each(|metric| window.distributions.accept(*metric, age));
-            let mut state = state(is_simulated);
-            state.add(Arc::new(window), at(10));
-            let (window, last_minute) = (state.latest.unwrap().0, state.last_minute);
-            let counts: Vec<u64> = window.metrics.iter().map(|metric| metric.figures.sample_count).collect();
-            assert_eq!(counts, [count, 1], "{age} ms");
-            let has_samples = metrics.map(|metric| last_minute.distribution(metric, at(10)).is_some());
-            assert_eq!((has_samples, window.other_clock), ([count > 0, true], count == 0), "{age} ms");
-            let is_missing = |text: &str| {
-                let condition = &text.parse::<Conditions>().unwrap().0[0];
-                let row = Row { window: Some(window.clone()), ..Row::new("/imu") };
-                condition.value_of(&row, at(10)) == Value::Missing(Missing::OtherClock)
-            };
-            assert_eq!([is_missing("age<50"), is_missing("rate>1")], [count == 0, false]);
-        }
+        State { since: at(0), latest: None, last_minute, totals }
     }
 
     #[test]
     fn windows_that_were_not_read_or_not_taken_spoil_no_figure() {
         for (read, in_last_minute) in [(&[2, 3, 4][..], 15), (&[2, 4], 5), (&[2, 3], 10)] {
-            let mut state = state(false);
+            let mut state = state();
             state.totals.received = 5;
             for second in read {
                 // The process was stopped for some time, so two windows end at the same time. The first of them has all

@@ -183,8 +183,9 @@ impl Topic {
 /// Returns why the ages of a topic are unknown, and how the user can solve the problem.
 fn other_clock(topic: &str) -> String {
     format!(
-        "{} has header stamps on another clock, before the year 2000, so it has no ages: if the stamps are on \
-         simulated time, start topic_monitor with --ros-args -p use_sim_time:=true",
+        "{} has header stamps on another clock than topic_monitor: only one of them is before the year 2000, so there \
+         are no ages; start topic_monitor with --ros-args -p use_sim_time:=true if the stamps are on simulated time, \
+         and without it if they are not",
         name(topic)
     )
 }

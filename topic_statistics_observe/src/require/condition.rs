@@ -98,15 +98,11 @@ pub fn value_of(quantity: Quantity, row: &Row, now: Instant) -> Value {
                 None => figure.read(&figures),
             };
             match Value::from(value) {
-                Value::Unknown if window.other_clock && metric.starts_at_header_stamp() => {
-                    Value::Missing(Missing::OtherClock)
-                }
                 Value::Unknown if figures.sample_count == 0 => Value::without_sample(
                     metric,
                     figure,
                     window.received,
-                    window.unstamped,
-                    window.without_clock,
+                    [window.unstamped, window.without_clock, window.other_clock],
                 ),
                 value => value,
             }
@@ -187,6 +183,18 @@ mod tests {
         {
             let (value, is_fulfilled) = value(text, &unknown, 100);
             assert!(value.is_nan() && !is_fulfilled, "not measured: {text}");
+        }
+        for (unstamped, other_clock, expected) in [
+            (false, false, Value::Unknown),
+            (true, false, Value::Missing(Missing::HeaderStamps)),
+            (false, true, Value::Missing(Missing::OtherClock)),
+        ] {
+            let mut row = imu.clone();
+            let window = row.window.as_mut().unwrap();
+            window.metrics.clear();
+            (window.unstamped, window.other_clock) = (unstamped, other_clock);
+            let values = ["age<50", "rate>1"].map(|text| parse(text)[0].value_of(&row, at(100)));
+            assert_eq!(values, [expected, Value::Measured(100.0)]);
         }
         let none = parse("rate>=0")[0].value_of(&Row::new("/imu"), at(100));
         assert_eq!(none, Value::Unknown, "the row has no window yet");

@@ -39,6 +39,7 @@ pub fn row_window(window: &WindowStatistics, before: &Totals, ended: Instant) ->
         bytes,
         unstamped: window.unstamped,
         without_clock: window.without_clock,
+        other_clock: window.other_clock,
         has_history: window.has_history,
         metrics: metrics.collect(),
         distributions: distributions.collect(),

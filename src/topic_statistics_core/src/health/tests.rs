@@ -292,17 +292,17 @@ fn the_cause_names_why_the_value_is_missing() {
 }
 
 #[test]
-fn without_a_clock_what_is_on_simulated_time_is_missing() {
-    let value = |metric| Value::without_sample(metric, Figure::Average, Some(1), false, true);
-    for metric in Metric::OF_SUBSCRIPTIONS {
-        let is_missing = matches!(metric, Metric::MessageAge | Metric::HeaderToCallback);
-        let expected = if is_missing { Value::Missing(Missing::Clock) } else { Value::Unknown };
-        assert_eq!(value(*metric), expected, "{metric}");
+fn without_a_clock_or_with_another_one_ages_are_missing() {
+    let value = |metric, flags| Value::without_sample(metric, Figure::Average, Some(1), flags);
+    for &metric in Metric::OF_SUBSCRIPTIONS {
+        let missing = |is_missing, reason| if is_missing { Value::Missing(reason) } else { Value::Unknown };
+        let needs_clock = matches!(metric, Metric::MessageAge | Metric::HeaderToCallback);
+        let starts_at_stamp = needs_clock || metric == Metric::HeaderToSource;
+        assert_eq!(value(metric, [false, true, false]), missing(needs_clock, Missing::Clock), "{metric}");
+        let other_clock = missing(starts_at_stamp, Missing::OtherClock);
+        assert_eq!(value(metric, [false, false, true]), other_clock, "{metric}");
+        assert_eq!(value(metric, [false; 3]), Value::Unknown, "{metric}");
     }
-    assert_eq!(
-        Value::without_sample(Metric::MessageAge, Figure::Average, Some(1), false, false),
-        Value::Unknown
-    );
 }
 
 #[test]

@@ -62,12 +62,13 @@ impl From<Option<u64>> for Value {
 
 impl Value {
     /// Returns the value of a metric that has no samples in a window. The window has `messages` messages (`None` if the
-    /// number is unknown). The flags are [`unstamped`](crate::WindowStatistics::unstamped) and
-    /// [`without_clock`](crate::WindowStatistics::without_clock) of the window.
+    /// number is unknown). The flags are [`unstamped`](crate::WindowStatistics::unstamped),
+    /// [`without_clock`](crate::WindowStatistics::without_clock) and
+    /// [`other_clock`](crate::WindowStatistics::other_clock) of the window.
     ///
-    /// The value is missing in three cases. The source is silent. Or the metric starts at the header stamp, but the
-    /// publisher does not set the stamp. Or the metric needs simulated time, but simulated time has not begun. In all
-    /// other cases the value is unknown, for example because the system clock was stepped, samples were lost, a
+    /// The value is missing in four cases. The source is silent. Or the metric starts at the header stamp, but the
+    /// publisher does not set the stamp. Or the metric needs simulated time, but simulated time has not begun. Or the
+    /// metric starts at the header stamp, which is on another clock. In all other cases the value is unknown, for example because the system clock was stepped, samples were lost, a
     /// callback still runs, the middleware does not report the value, or the type has no header. A metric with one
     /// sample per window needs no message, so its value is not missing if the source is silent.
     ///
@@ -76,8 +77,7 @@ impl Value {
         metric: Metric,
         figure: Figure,
         messages: Option<u64>,
-        unstamped: bool,
-        without_clock: bool,
+        [unstamped, without_clock, other_clock]: [bool; 3],
     ) -> Self {
         if metric.is_period() && figure == Figure::SampleCount && messages == Some(1) {
             return Self::Measured(0.0);
@@ -88,6 +88,8 @@ impl Value {
             Self::Missing(Missing::HeaderStamps)
         } else if without_clock && matches!(metric, Metric::MessageAge | Metric::HeaderToCallback) {
             Self::Missing(Missing::Clock)
+        } else if other_clock && metric.starts_at_header_stamp() {
+            Self::Missing(Missing::OtherClock)
         } else {
             Self::Unknown
         }

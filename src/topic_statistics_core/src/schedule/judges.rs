@@ -433,8 +433,7 @@ fn value(
                     metric,
                     figure,
                     messages,
-                    window.unstamped,
-                    window.without_clock,
+                    [window.unstamped, window.without_clock, window.other_clock],
                 );
             }
             let Some(quantile) = figure.quantile() else { return figure.read(&summary).into() };

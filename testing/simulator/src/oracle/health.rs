@@ -92,7 +92,7 @@ struct Progress {
 struct Violation {
     lowest: f64,
     highest: f64,
-    is_missing: bool,
+    missing: Option<Missing>,
 }
 
 /// Whether a window fulfils a condition. If not, the value that violates the condition.
@@ -435,7 +435,7 @@ impl Judgement {
         let judge_ages = |value: fn(&[f64]) -> f64, ours: f64, limit: f64| match ages {
             Ages::Known(ages) => below(value(ages), limit),
             Ages::Some(_) => below(ours, limit),
-            Ages::Missing => Answer::Violates(Violation::MISSING),
+            Ages::Missing(reason) => Answer::Violates(Violation::missing(*reason)),
             Ages::NotKnown => Answer::NotKnown,
         };
         let single = |metric: Metric| {
@@ -460,7 +460,7 @@ impl Judgement {
             )),
             Limit::AgeQuantile(quantile, limit) => match ages {
                 _ if !has_messages => vec![Answer::NotKnown],
-                Ages::Missing => vec![Answer::Violates(Violation::MISSING)],
+                Ages::Missing(reason) => vec![Answer::Violates(Violation::missing(*reason))],
                 Ages::NotKnown => vec![Answer::NotKnown],
                 _ => samples.judge(quantile, limit),
             },
@@ -527,7 +527,7 @@ enum Ages {
     Known(Vec<f64>),
     /// Only the number of ages is known. The bounds of the ages are checked with the window's figures.
     Some(usize),
-    Missing,
+    Missing(Missing),
     NotKnown,
 }
 
@@ -542,8 +542,7 @@ impl Ages {
                 Self::Known(samples.clone())
             }
             Some((_, Expected::SomeOf(..))) if count > 0 => Self::Some(count),
-            _ if window.is_unstamped => Self::Missing,
-            _ => Self::NotKnown,
+            _ => window.missing.map_or(Self::NotKnown, Self::Missing),
         }
     }
 }
@@ -553,7 +552,7 @@ impl Samples {
         match ages {
             Ages::Known(ages) => self.known.extend(ages),
             Ages::Some(count) => self.unknown += count,
-            Ages::Missing | Ages::NotKnown => {}
+            Ages::Missing(_) | Ages::NotKnown => {}
         }
     }
 
@@ -567,7 +566,7 @@ impl Samples {
             return vec![Answer::NotKnown];
         }
         if self.unknown > 0 {
-            let any = Violation { lowest: limit, highest: f64::INFINITY, is_missing: false };
+            let any = Violation { lowest: limit, highest: f64::INFINITY, missing: None };
             return vec![Answer::Fulfils, Answer::Violates(any), Answer::NotKnown];
         }
         let mut sorted = self.known.clone();
@@ -575,7 +574,7 @@ impl Samples {
         let rank = (sorted.len() as f64 * quantile - 1e-9).ceil() as usize;
         let exact = sorted[rank - 1];
         let error = exact.abs() * relative_error(&sorted) * (1.0 + 1e-9);
-        let by = Violation { lowest: exact - error, highest: exact + error, is_missing: false };
+        let by = Violation { lowest: exact - error, highest: exact + error, missing: None };
         let near_zero = sorted.last().map_or(0.0, |last| last.abs().max(sorted[0].abs())) / 9e11;
         let answers = [
             (by.lowest < limit).then_some(Answer::Fulfils),
@@ -592,7 +591,7 @@ impl State {
         let outcomes = |state: &Self| {
             let conditions = state.conditions.iter();
             let conditions: Vec<_> = conditions
-                .map(|condition| (condition.fails, condition.opposed, condition.violated_by.is_missing))
+                .map(|condition| (condition.fails, condition.opposed, condition.violated_by.missing))
                 .collect();
             (state.after_silence, conditions)
         };
@@ -607,25 +606,27 @@ impl State {
 }
 
 impl Violation {
-    const MISSING: Self = Self { lowest: 0.0, highest: 0.0, is_missing: true };
+    fn missing(reason: Missing) -> Self {
+        Self { lowest: 0.0, highest: 0.0, missing: Some(reason) }
+    }
 
     fn by(value: f64) -> Self {
-        Self { lowest: value, highest: value, is_missing: false }
+        Self { lowest: value, highest: value, missing: None }
     }
 
     fn or(self, other: Self) -> Self {
         Self {
             lowest: self.lowest.min(other.lowest),
             highest: self.highest.max(other.highest),
-            is_missing: self.is_missing,
+            missing: self.missing,
         }
     }
 
     fn is(self, value: f64, missing: Option<Missing>) -> bool {
         let size = self.lowest.abs().max(self.highest.abs()).max(1.0) * 1e-9;
         match missing {
-            Some(missing) => self.is_missing && value.is_nan() && missing == Missing::HeaderStamps,
-            None => !self.is_missing && value >= self.lowest - size && value <= self.highest + size,
+            Some(_) => missing == self.missing && value.is_nan(),
+            None => self.missing.is_none() && value >= self.lowest - size && value <= self.highest + size,
         }
     }
 }

@@ -19,7 +19,7 @@ pub use subscription::{LostAtEnd, Settings, Subscription};
 pub use times::{Bounds, WindowTimes};
 pub use totals::Totals;
 
-use topic_statistics_core::{record::transport::Gid, Metric, Summary, WindowStatistics};
+use topic_statistics_core::{health::Missing, record::transport::Gid, Metric, Summary, WindowStatistics};
 
 /// A stamp, and the clock reading that it comes from. The library does not know this reading.
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +31,12 @@ pub struct Stamp {
     pub read_at: Option<i64>,
     /// For a stamp of simulated time: the number of jumps of simulated time before the stamp.
     pub jumps: u32,
+    /// Whether the stamp is on simulated time and the node that receives the message is not, or the other way round.
+    pub is_of_other_clock: bool,
 }
 
 impl Stamp {
-    pub const NONE: Self = Self { value: 0, read_at: None, jumps: 0 };
+    pub const NONE: Self = Self { value: 0, read_at: None, jumps: 0, is_of_other_clock: false };
 }
 
 /// A message whose callback has started, with everything that the oracle needs to know about it.
@@ -92,8 +94,9 @@ pub struct Window {
     pub count: Option<u64>,
     /// Messages counted but not measured.
     pub unrecorded: u64,
-    /// Whether the last message has no header stamp, so that it has no age.
-    pub is_unstamped: bool,
+    /// Why the last message has no age, although its type has a header; `None` if it has an age, or if a step, jump or
+    /// lost sample is the reason.
+    pub missing: Option<Missing>,
     /// Messages lost in the window. `None` if unknown.
     pub lost: Option<u64>,
     pub metrics: Vec<(Metric, Expected)>,
@@ -117,7 +120,10 @@ impl Window {
             stop: start + ours.length.as_nanos() as i64,
             count: ours.is_count_known.then_some(ours.count),
             unrecorded: ours.unrecorded,
-            is_unstamped: ours.unstamped,
+            missing: ours
+                .unstamped
+                .then_some(Missing::HeaderStamps)
+                .or(ours.other_clock.then_some(Missing::OtherClock)),
             lost: lost.filter(|_| ours.unrecorded == 0),
             metrics: ours.metrics.iter().map(single).collect(),
             has_distributions: ours.distribution(Metric::MessageAge).is_some(),

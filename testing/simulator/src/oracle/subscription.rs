@@ -2,7 +2,7 @@
 
 //! The oracle of a subscription.
 
-use topic_statistics_core::{collector::FirstPeriod, record::recorder::AgeSource, Metric};
+use topic_statistics_core::{collector::FirstPeriod, health::Missing, record::recorder::AgeSource, Metric};
 
 use super::{
     losses::{add_gap, Gap, Losses},
@@ -50,6 +50,8 @@ pub struct Subscription {
     has_counted_at_start: bool,
     /// Whether a sample was missing in any window.
     pub has_missed: bool,
+    /// Whether the last message of a window had a stamp on another clock.
+    pub has_other_clock: bool,
     /// How often stamps became doubtful or usable again, until now.
     pub steps: u32,
     /// The value of `steps` when the last step of the system clock was found.
@@ -245,12 +247,18 @@ impl Subscription {
             .map(|metric| (*metric, self.metric(*metric, now, (start, offset_before), step.is_some())))
             .collect();
         let latest = self.messages.iter().max_by_key(|message| message.callback);
+        let missing = match latest.map(|message| message.header) {
+            _ if self.settings.age_source != AgeSource::HeaderStamp => None,
+            Some(Stamp { value: 0, .. }) => Some(Missing::HeaderStamps),
+            Some(Stamp { is_of_other_clock: true, .. }) if step.is_none() => Some(Missing::OtherClock),
+            _ => None,
+        };
+        self.has_other_clock |= missing == Some(Missing::OtherClock);
         let window = Window {
             count: (!self.has_counted_at_start && lost.messages == 0)
                 .then_some(self.messages.len() as u64 + self.unrecorded),
             unrecorded: self.unrecorded,
-            is_unstamped: self.settings.age_source == AgeSource::HeaderStamp
-                && latest.is_some_and(|message| message.header.value == 0),
+            missing,
             lost: self.lost_in_window(),
             metrics,
             totals: Some(self.totals()),
@@ -299,10 +307,10 @@ impl Subscription {
         let callback = |message: &Received| Stamp {
             value: message.callback + offset,
             read_at: Some(message.callback),
-            jumps: 0,
+            ..Stamp::NONE
         };
         let ros = |message: &Received| match self.settings.is_simulated {
-            true => Stamp { value: message.ros, read_at: None, jumps: message.jumps },
+            true => Stamp { value: message.ros, jumps: message.jumps, ..Stamp::NONE },
             false => callback(message),
         };
         let header_and_ros = |message: &Received| (message.header, ros(message));
@@ -377,7 +385,7 @@ impl Subscription {
         let sample = |message: &Received| {
             let (from, to) = stamps(message);
             let is_same_time = from.jumps == to.jumps || is_old(message, from);
-            let is_known = from.value != 0 && to.value != 0 && is_same_time;
+            let is_known = from.value != 0 && to.value != 0 && is_same_time && !from.is_of_other_clock;
             (is_known && is_good(from) && is_good(to)).then(|| milliseconds(to.value - from.value))
         };
         // A message that was taken before the last step or jump was found has no age. A message that was taken later,

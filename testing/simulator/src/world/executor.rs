@@ -21,7 +21,7 @@ use crate::{
 
 impl World {
     fn take(&mut self, id: u64, message: Message) -> Result<Option<Taken>, String> {
-        let received = Stamp { value: self.clocks.system(), read_at: Some(self.now), jumps: 0 };
+        let received = Stamp { value: self.clocks.system(), read_at: Some(self.now), ..Stamp::NONE };
         let Some(subscription) = self.subscriptions.get_mut(&id) else { return Ok(None) };
         let recorder = &subscription.recorder;
         let is_filtered = self.now < subscription.filtered_until;

@@ -116,6 +116,8 @@ pub struct Publisher {
     /// second. `None` if the publisher is on this host.
     pub remote: Option<(i64, i64)>,
     pub is_stamped: bool,
+    /// Whether only one of the stamps and the receiving node is on simulated time.
+    pub has_other_clock: bool,
     /// The stamp of all messages while the driver is stuck; `None` while the driver is not stuck.
     pub stuck: Option<Stamp>,
     pub interval: i64,

@@ -24,6 +24,7 @@ impl World {
         let wraps = self.happens(Fault::Wraparound, 2);
         let first = if wraps { u64::MAX - self.random.u64(1..50) } else { 1 };
         let is_stamped = !(self.plan.has(Fault::Unstamped) && self.random.bool());
+        let has_other_clock = self.plan.has(Fault::OtherClock) && self.random.u32(..4) == 0;
         let interval = self.period / self.plan.rate;
         let interval = self.random.i64(interval / 2..=interval * 2);
         let latest = if self.happens(Fault::LateJoin, 2) { 5 * self.period } else { 100 * MS };
@@ -36,6 +37,7 @@ impl World {
             sent: 0,
             remote,
             is_stamped,
+            has_other_clock,
             stuck: None,
             interval,
         });
@@ -71,18 +73,25 @@ impl World {
         let source = match publisher.remote {
             Some((remote, drift)) => {
                 let drift = (self.now - 1000 * S) / 1_000_000 * drift / 1000;
-                Stamp { value: self.clocks.system() + remote + drift, read_at: None, jumps: 0 }
+                Stamp { value: self.clocks.system() + remote + drift, read_at: None, ..Stamp::NONE }
             }
-            None => Stamp { value: self.clocks.system(), read_at: Some(self.now), jumps: 0 },
+            None => Stamp { value: self.clocks.system(), read_at: Some(self.now), ..Stamp::NONE },
         };
         let header = match (publisher.is_stamped, self.simulated.is_some()) {
             (false, _) => {
                 self.tally.inject(Fault::Unstamped);
                 Stamp::NONE
             }
+            (true, is_simulated) if publisher.has_other_clock => {
+                self.tally.inject(Fault::OtherClock);
+                // Monotonic time is as early as simulated time.
+                let value = if is_simulated { source.value } else { self.now };
+                Stamp { value, is_of_other_clock: true, ..Stamp::NONE }
+            }
             (true, false) => source,
             (true, true) => {
-                let stamp = Stamp { value: self.clocks.ros(), read_at: Some(self.now), jumps: self.jumps };
+                let value = self.clocks.ros();
+                let stamp = Stamp { value, read_at: Some(self.now), jumps: self.jumps, ..Stamp::NONE };
                 if self.plan.has(Fault::Stuck) && self.random.u32(..100) == 0 {
                     publisher.stuck = if publisher.stuck.is_some() { None } else { Some(stamp) };
                 }

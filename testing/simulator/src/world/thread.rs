@@ -253,11 +253,17 @@ impl World {
         let measures = |metric| oracle.settings.metrics.contains(&metric);
         let gaps = measures(Metric::PublicationSeqGap);
         let needs_reception = measures(Metric::SourceToReceive) || measures(Metric::ReceiveToCallback);
+        let needs_stamps = measures(Metric::MessageAge) || measures(Metric::HeaderToCallback);
+        let has_other_clock = needs_stamps && oracle.has_other_clock;
         for (kind, is_due) in [
             ("reception", needs_reception && subscription.has_taken && !self.middleware.has_reception),
             ("numbers", gaps && oracle.losses.has_unnumbered),
             ("publishers", gaps && oracle.losses.has_evicted()),
             ("samples", oracle.has_missed),
+            (
+                if oracle.settings.is_simulated { "system stamps" } else { "simulated stamps" },
+                has_other_clock,
+            ),
         ] {
             if is_due && subscription.warned.insert(kind) {
                 self.warnings.expect(kind);

@@ -19,11 +19,13 @@ pub struct Warnings {
 
 impl Warnings {
     /// For each kind of warning, a part of its text.
-    const KINDS: [(&'static str, &'static str); 5] = [
+    const KINDS: [(&'static str, &'static str); 7] = [
         ("step", "The system clock was stepped by"),
         ("reception", "does not report when a message was received"),
         ("numbers", "does not number messages"),
         ("publishers", "it has more than 256 publishers"),
+        ("simulated stamps", "the header stamps are on another clock, before the year 2000"),
+        ("system stamps", "the header stamps are on the system clock"),
         ("samples", "were counted without being measured"),
     ];
 

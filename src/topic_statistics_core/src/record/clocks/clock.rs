@@ -31,6 +31,15 @@ pub fn system_time() -> i64 {
     read(libc::CLOCK_REALTIME)
 }
 
+/// Returns whether a time, in nanoseconds since the epoch of its clock, is before the year 2000, so that it is on
+/// simulated time, which starts at 0. (The simulated time of a bag that is played back can be as late as the system
+/// clock, and is not recognized. The clock of a host without a battery is before the year 2000 until it is set.)
+#[inline]
+pub const fn is_simulated(time: i64) -> bool {
+    const YEAR_2000: i64 = 946_684_800_000_000_000;
+    time < YEAR_2000
+}
+
 /// Returns the time that has passed in a loom model. In a model, all clocks have the same time.
 #[cfg(topic_statistics_loom)]
 fn read(_: libc::clockid_t) -> i64 {

@@ -43,9 +43,9 @@ impl SimulatedTime {
         self.now(0, 0, seen);
     }
 
-    /// Returns whether simulated time has begun: messages arrive on `/clock`.
-    pub fn has_begun(&self) -> bool {
-        lock(&self.timeline).last.is_some()
+    /// Returns the last simulated time that was read, in nanoseconds; 0 if no message has arrived on `/clock`.
+    pub fn last(&self) -> i64 {
+        lock(&self.timeline).last.map_or(0, |(now, _)| now)
     }
 
     /// Returns the lowest 16 bits of the number of jumps. 16 bits are enough, because no message is under way during

@@ -9,6 +9,7 @@ use super::transport::{Delivered, ReceivedTimestamp, Transport, TransportInfo};
 use crate::{
     collector::milliseconds_between,
     distributions::Distributions,
+    health::Missing,
     metric::Metric,
     record::{
         clocks::{
@@ -310,7 +311,7 @@ impl WindowedCollector for Recorder {
         if let Some(count) = lost_meanwhile {
             collectors.count_unrecorded(count);
         }
-        let (unstamped, without_clock) = self.check_stamps(&mut collectors);
+        let stamps = self.check_stamps(&mut collectors, &ended);
         let WindowCount { count, is_known, unrecorded, has_history } =
             collectors.end_window(&ended, &mut metrics, clock_offset, lost_meanwhile);
         let transport = self.transport.get();
@@ -333,8 +334,9 @@ impl WindowedCollector for Recorder {
         let statistics = WindowStatistics {
             is_count_known: is_known,
             unrecorded,
-            unstamped,
-            without_clock,
+            unstamped: stamps == Some(Missing::HeaderStamps),
+            without_clock: stamps == Some(Missing::Clock),
+            other_clock: stamps == Some(Missing::OtherClock),
             has_history,
             totals,
             ..ended.statistics(count, metrics, distributions)
@@ -422,16 +424,34 @@ impl Recorder {
         (ended, of_next_window)
     }
 
-    /// Returns [`unstamped`](WindowStatistics::unstamped) and [`without_clock`](WindowStatistics::without_clock) of the
-    /// window. Must be called before a message of the next window is accepted.
-    fn check_stamps(&self, collectors: &mut Collectors) -> (bool, bool) {
-        let unstamped = collectors.is_unstamped() && !self.lacks_stamps.load(Ordering::Relaxed);
-        let has_clock = self.simulated.as_ref().is_none_or(|time| time.has_begun());
-        let without_clock = !has_clock && collectors.needs_clock();
-        if collectors.has_unusable_stamps() && self.options.needs_header_stamp() {
-            collectors.warnings.raise(if has_clock { Warning::TimeJumps } else { Warning::NoClock });
+    /// Returns why the last message of the window has no age; `None` if it has an age, or if the reason is no fault.
+    /// Must be called before a message of the next window is accepted.
+    fn check_stamps(&self, collectors: &mut Collectors, ended: &EndedWindow) -> Option<Missing> {
+        let simulated = self.simulated.as_ref().map(|time| time.last());
+        let has_clock = simulated != Some(0);
+        let system = ended.window.stop.as_nanoseconds();
+        let is_of_other_clock =
+            has_clock && ended.step.is_none() && collectors.is_of_other_clock(simulated.unwrap_or(system));
+        if self.options.needs_header_stamp() {
+            if collectors.has_unusable_stamps() {
+                collectors.warnings.raise(if has_clock { Warning::TimeJumps } else { Warning::NoClock });
+            }
+            if is_of_other_clock {
+                let is_simulated = simulated.is_some();
+                collectors.warnings.raise(if is_simulated {
+                    Warning::SystemStamps
+                } else {
+                    Warning::SimulatedStamps
+                });
+            }
         }
-        (unstamped, without_clock)
+        if collectors.is_unstamped() && !self.lacks_stamps.load(Ordering::Relaxed) {
+            Some(Missing::HeaderStamps)
+        } else if !has_clock && collectors.is_stamped() {
+            Some(Missing::Clock)
+        } else {
+            is_of_other_clock.then_some(Missing::OtherClock)
+        }
     }
 }
 

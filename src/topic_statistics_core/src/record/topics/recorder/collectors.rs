@@ -16,7 +16,7 @@ use crate::{
     metric::Metric,
     record::{
         clocks::{
-            clock::{Clock, EndedWindow, Step, WindowClock},
+            clock::{is_simulated, Clock, EndedWindow, Step, WindowClock},
             stamp_filter::StampFilter,
         },
         locks::{Accept, CountUnrecorded},
@@ -277,11 +277,20 @@ impl Collectors {
         let now = self.window.system.at(callback);
         if self.needs_details {
             self.record_details(message, callback, now, simulated());
+        } else if is_simulated(message.header) || is_simulated(now) {
+            self.record_age_before_2000(message.header, now);
         } else {
             self.age.accept(message.header, now);
         }
         self.span.last.header = message.header;
         self.count += 1;
+    }
+
+    /// Records the age of a message that has no stamp, or whose stamp or callback is before the year 2000.
+    #[cold]
+    #[inline(never)]
+    fn record_age_before_2000(&mut self, header: i64, now: i64) {
+        self.age.accept(if is_simulated(header) == is_simulated(now) { header } else { 0 }, now);
     }
 
     /// Records the first message of a window, or a message that is recorded after a later message.
@@ -331,6 +340,7 @@ impl Collectors {
             }
             false => (usable(header), now),
         };
+        let header = if is_simulated(header) == is_simulated(ros_now) { header } else { 0 };
         let transport = details.map(|details| &details.transport).filter(|_| self.options.needs_transport());
         let usable_transport = transport.map(|info| (usable(info.source), usable(info.received)));
         if self.options.age_source == AgeSource::HeaderStamp {
@@ -550,10 +560,15 @@ impl Collectors {
             && !self.span.marks().is_intra_process
     }
 
-    /// Returns whether the age of the last message of this window needs simulated time.
-    pub(super) fn needs_clock(&self) -> bool {
-        let RecorderOptions { is_simulated, age_source, .. } = self.options;
-        is_simulated && age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header != 0
+    /// Returns whether the last message of this window had a header stamp, and ages start at the header stamp.
+    pub(super) fn is_stamped(&self) -> bool {
+        self.options.age_source == AgeSource::HeaderStamp && self.count > 0 && self.span.last.header != 0
+    }
+
+    /// Returns whether the last message of this window had a header stamp on another clock than `ros_now`, the ROS time
+    /// of the node.
+    pub(super) fn is_of_other_clock(&self, ros_now: i64) -> bool {
+        self.is_stamped() && is_simulated(self.span.last.header) != is_simulated(ros_now)
     }
 
     /// Returns whether no stamp could be compared with simulated time for more than 30 s up to the last message. This

@@ -259,6 +259,87 @@ fn without_a_clock_windows_are_marked_until_it_begins() {
     assert!(!test.end().without_clock);
 }
 
+/// A stamp on simulated time and a callback on the system clock would give an age of decades.
+#[test]
+fn stamps_on_another_clock_have_no_age() {
+    const SYSTEM: &str =
+        "The ages of messages on /imu are NaN: the header stamps are on another clock, before the \
+                          year 2000; if they are on simulated time, set use_sim_time";
+    const SIMULATED: &str = "The ages of messages on /imu are NaN: the node uses simulated time, but the header \
+                             stamps are on the system clock; set use_sim_time in the node that publishes them";
+    let metrics = [Metric::HeaderToSource, Metric::HeaderToCallback, Metric::SourceToCallback];
+    let with_delays = RecorderOptions::new().metrics([Metric::MessageAge].into_iter().chain(metrics));
+    for options in [RecorderOptions::new(), with_delays] {
+        let has_delays = options.metrics.contains(Metric::SourceToCallback);
+        let test = Test::new(options);
+        if has_delays {
+            test.set_distributions(true);
+            test.restart();
+        }
+        // The stamps in seconds after the start of a simulation or of the test; the number of ages; whether the last
+        // stamp is on another clock.
+        let (simulated, system) = (|seconds| seconds * S, |seconds| TestClock::EPOCH + seconds * S);
+        let mut logged = vec![];
+        for (stamps, ages, other_clock) in [
+            (&[system(0)][..], 1, false),
+            (&[simulated(100), simulated(101)], 0, true),
+            (&[simulated(102), system(0)], 1, false),
+            (&[system(0), system(0), simulated(103)], 2, true),
+            (&[0], 0, false),
+            (&[-simulated(1)], 0, true),
+            (&[], 0, false),
+        ] {
+            test.clock.pass(S);
+            for stamp in stamps {
+                test.start(&test.take(*stamp, test.info(FAST_DDS, 1, 1)));
+            }
+            let FinishedWindow { statistics: window, warnings, .. } = test.window();
+            logged.extend(warnings);
+            let unstamped = stamps.last() == Some(&0);
+            assert_eq!((window.unstamped, window.other_clock), (unstamped, other_clock), "{stamps:?}");
+            assert_eq!(samples(&window, Metric::MessageAge), ages, "{stamps:?}");
+            assert!(ages == 0 || window.get(Metric::MessageAge).unwrap().maximum < 1e5);
+            if has_delays {
+                let counts = metrics.map(|metric| samples(&window, metric));
+                assert_eq!(counts, [ages, ages, stamps.len() as u64], "{stamps:?}");
+                let counted = window.distribution(Metric::MessageAge).map(Distribution::count);
+                assert_eq!(counted, (ages > 0).then_some(ages), "{stamps:?}");
+            }
+        }
+        assert_eq!(logged, [SYSTEM]);
+
+        // The host has no battery, and its clock is not set yet.
+        test.clock.step(-TestClock::EPOCH);
+        assert!(!test.end().other_clock);
+        test.clock.pass(20 * S);
+        test.end();
+        for (stamp, ages) in [(test.clock.system() - MS, 1), (TestClock::EPOCH, 0)] {
+            test.clock.pass(S);
+            test.start(&test.take(stamp, test.info(FAST_DDS, 1, 1)));
+            let window = test.end();
+            assert_eq!((samples(&window, Metric::MessageAge), window.other_clock), (ages, ages == 0));
+        }
+    }
+
+    let clock = SetClock::default();
+    let test = Test::on(RecorderOptions::new(), Some(Arc::new(SimulatedTime::new(clock.clone()))));
+    for (now, stamp, ages, other_clock, warning) in [
+        (0, TestClock::EPOCH, 0, false, None),
+        (100, TestClock::EPOCH, 0, true, Some(SIMULATED)),
+        (101, 100 * S, 1, false, None),
+    ] {
+        clock.0.store(now * S, Ordering::Relaxed);
+        test.clock.pass(S);
+        test.start(&test.take(stamp, test.info(FAST_DDS, 1, 1)));
+        let FinishedWindow { statistics: window, warnings, .. } = test.window();
+        assert_eq!((samples(&window, Metric::MessageAge), window.other_clock), (ages, other_clock), "{now}");
+        assert_eq!(
+            (window.without_clock, warnings),
+            (now == 0, warning.into_iter().map(str::to_owned).collect())
+        );
+    }
+}
+
 #[test]
 fn stamps_that_are_unusable_for_more_than_30_s_are_one_warning() {
     let (test, receive) = simulated(RecorderOptions::new());
