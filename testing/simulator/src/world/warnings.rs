@@ -24,7 +24,7 @@ impl Warnings {
         ("reception", "does not report when a message was received"),
         ("numbers", "does not number messages"),
         ("publishers", "it has more than 256 publishers"),
-        ("simulated stamps", "the header stamps are on another clock, before the year 2000"),
+        ("simulated stamps", "only one of the stamps and the system clock is before the year 2000"),
         ("system stamps", "the header stamps are on the system clock"),
         ("samples", "were counted without being measured"),
     ];

@@ -437,12 +437,11 @@ impl Recorder {
                 collectors.warnings.raise(if has_clock { Warning::TimeJumps } else { Warning::NoClock });
             }
             if is_of_other_clock {
-                let is_simulated = simulated.is_some();
-                collectors.warnings.raise(if is_simulated {
-                    Warning::SystemStamps
-                } else {
-                    Warning::SimulatedStamps
-                });
+                let warning = match simulated {
+                    Some(_) => Warning::OtherThanSimulatedTime,
+                    None => Warning::OtherThanSystemTime,
+                };
+                collectors.warnings.raise(warning);
             }
         }
         if collectors.is_unstamped() && !self.lacks_stamps.load(Ordering::Relaxed) {

@@ -263,8 +263,8 @@ fn without_a_clock_windows_are_marked_until_it_begins() {
 #[test]
 fn stamps_on_another_clock_have_no_age() {
     const SYSTEM: &str =
-        "The ages of messages on /imu are NaN: the header stamps are on another clock, before the \
-                          year 2000; if they are on simulated time, set use_sim_time";
+        "The ages of messages on /imu are NaN: the header stamps are on another clock: only \
+                          one of the stamps and the system clock is before the year 2000; if the stamps are on simulated time, set use_sim_time";
     const SIMULATED: &str = "The ages of messages on /imu are NaN: the node uses simulated time, but the header \
                              stamps are on the system clock; set use_sim_time in the node that publishes them";
     let metrics = [Metric::HeaderToSource, Metric::HeaderToCallback, Metric::SourceToCallback];

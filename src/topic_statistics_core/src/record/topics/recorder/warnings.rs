@@ -19,8 +19,8 @@ pub(super) enum Warning {
     SamplesLost = 8,
     NoClock = 16,
     TimeJumps = 32,
-    SimulatedStamps = 64,
-    SystemStamps = 128,
+    OtherThanSystemTime = 64,
+    OtherThanSimulatedTime = 128,
 }
 
 impl Warnings {
@@ -39,8 +39,8 @@ impl Warnings {
             Warning::SamplesLost,
             Warning::NoClock,
             Warning::TimeJumps,
-            Warning::SimulatedStamps,
-            Warning::SystemStamps,
+            Warning::OtherThanSystemTime,
+            Warning::OtherThanSimulatedTime,
         ]
         .into_iter()
         .filter(move |warning| new & *warning as u8 != 0)
@@ -74,11 +74,12 @@ impl Warning {
                 "The ages of messages on {topic} are NaN: simulated time jumps again and again; look for a second \
                  publisher of /clock"
             ),
-            Self::SimulatedStamps => format!(
-                "The ages of messages on {topic} are NaN: the header stamps are on another clock, before the year \
-                 2000; if they are on simulated time, set use_sim_time"
+            Self::OtherThanSystemTime => format!(
+                "The ages of messages on {topic} are NaN: the header stamps are on another clock: only one of \
+                 the stamps and the system clock is before the year 2000; if the stamps are on simulated time, set \
+                 use_sim_time"
             ),
-            Self::SystemStamps => format!(
+            Self::OtherThanSimulatedTime => format!(
                 "The ages of messages on {topic} are NaN: the node uses simulated time, but the header stamps are on \
                  the system clock; set use_sim_time in the node that publishes them"
             ),
