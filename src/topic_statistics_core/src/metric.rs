@@ -114,7 +114,7 @@ metrics! {
     MessageAge: "message_age", "ms", Samples, of [Subscription],
         help: "the start of the callback less the header stamp",
         high: "the message was delayed: the delays below show where",
-        nan: "the type has no `std_msgs/Header header`; the stamp is zero; simulated time has not begun; the stamp is [on another clock](#clocks); the system clock was stepped";
+        nan: "the type has no `std_msgs/Header header`; the stamp is zero or on another clock; simulated time has not begun; the system clock was stepped";
     /// The time between the callback starts of two messages in a row, on the monotonic clock.
     MessagePeriod: "message_period", "ms", Samples, of [Subscription],
         help: "the time between the starts of two callbacks",
@@ -125,7 +125,7 @@ metrics! {
     HeaderToSource: "header_to_source_ms", "ms", Samples, of [Subscription],
         help: "the time from the header stamp to the publication",
         high: "the driver or the publishing node is slow: look at its load and at its work between stamping and publishing",
-        nan: "simulated time; the stamp is zero";
+        nan: "simulated time; the stamp is zero or on another clock";
     /// The received timestamp minus the source timestamp: the delay in the middleware and the network. NaN if the
     /// middleware does not report when a message was received (Cyclone DDS).
     SourceToReceive: "source_to_receive_ms", "ms", Samples, of [Subscription, Service, Client],
@@ -147,7 +147,7 @@ metrics! {
     HeaderToCallback: "header_to_callback_ms", "ms", Samples, of [Subscription],
         help: "the time from the header stamp to the callback",
         high: "the message was delayed on its way: the delays above show where",
-        nan: "the stamp is zero";
+        nan: "the stamp is zero or on another clock";
     /// The duration of the callback. For an async callback, the time from its first poll to its completion.
     CallbackDuration: "callback_duration_ms", "ms", Samples, of [Subscription, Service, Timer],
         help: "the duration of the callback; of an async callback, from the first poll to the end",
