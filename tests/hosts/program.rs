@@ -223,9 +223,10 @@ fn receiver() {
     let chatter = statistics.create_subscription(qos("chatter"), store).unwrap();
     let _spinning = Spinning::start(executor);
     answer_requests(|_report| {
-        let Totals { received, lost, out_of_order, publishers, .. } = chatter.statistics().totals().unwrap();
-        let readers_of_events = node.count_subscriptions("/events/messages_lost").unwrap();
+        // The totals are read last, so they contain each message that the callback has counted.
         let (called, numbers) = numbers.lock().unwrap().clone();
+        let readers_of_events = node.count_subscriptions("/events/messages_lost").unwrap();
+        let Totals { received, lost, out_of_order, publishers, .. } = chatter.statistics().totals().unwrap();
         json!(Report { received, lost, out_of_order, publishers, called, numbers, readers_of_events })
     });
 }
