@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! A world of hops. A hop is the path from a message that a process takes to the publication in the message's callback.
-//! The threads of one process take messages and publish; whatever else a thread does shows whether a callback has
-//! returned. The network loses messages, and the system clock is stepped.
+//! The threads of one process take messages and publish. The library does not see when a callback returns: it concludes
+//! this from the other calls of the thread. The network loses messages, and the system clock is stepped.
 //!
 //! The oracle generates the threads' programs, so it knows the callback of each publication, and the cause that the
 //! library must report by docs/any_node.md. The oracle keeps every publication of a window, and computes the window's

@@ -28,7 +28,8 @@ struct Cli {
 enum Program {
     /// Runs the soak test: prints a line from time to time, and fails on a difference or on growth
     Run(measured::Options),
-    /// Runs a robot of ten processes that check their windows and health, and compares all reports with them
+    /// Runs a robot of ten processes. Each process checks its own windows and health. Compares all reports with these
+    /// windows and this health
     Robot {
         #[arg(long)]
         minutes: f64,

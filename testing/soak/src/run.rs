@@ -37,7 +37,8 @@ struct Soak {
     control: Program,
     /// The first reader is never stopped. The second reader is stopped for some time in each cycle.
     readers: [Program; 2],
-    /// The talkers with their incarnations. The index of a talker is the number of its process.
+    /// The talkers. The first value is the incarnation: it is higher for each talker that is started. The index of a
+    /// talker is the number of its process.
     talkers: Vec<(u64, Program)>,
     next_incarnation: u64,
     /// For each incarnation of an ended talker, the topics and the numbers of messages that it published.

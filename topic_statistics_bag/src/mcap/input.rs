@@ -25,8 +25,8 @@ pub(super) struct Input<R> {
 }
 
 impl<R: Read + Seek> Input<R> {
-    /// The size of the read buffer, in bytes. After a skip, the whole buffer is filled again, so the buffer is smaller
-    /// than an image.
+    /// The size of the read buffer, in bytes. After a skip, the whole buffer is filled again. With a buffer larger than
+    /// an image message, nothing would be saved by skipping such messages.
     const BUFFER: usize = 32 * 1024;
 
     pub(super) fn new(mut file: R) -> io::Result<Self> {

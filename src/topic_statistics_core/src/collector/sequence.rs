@@ -71,8 +71,8 @@ pub enum Sequence {
 
 /// The totals of all accepted messages.
 ///
-/// The first three totals are `None` before the first numbered message, and after a message without a number. All
-/// totals are `None` after the topic had more publishers than are followed.
+/// The first three totals are `None` before the first numbered message, and after a message without a number. Once a
+/// topic has had more publishers than the collector can follow, all totals are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SequenceTotals {

@@ -43,7 +43,7 @@ impl fmt::Display for Cause {
 }
 
 impl Trigger {
-    /// Returns the metadata of an MCAP record. All times are in nanoseconds since the Unix epoch.
+    /// Returns the names and values of the MCAP metadata record about this trigger. All times are in nanoseconds since the Unix epoch.
     pub fn to_metadata(&self) -> BTreeMap<String, String> {
         let mut fields = vec![("time", self.time.to_string())];
         match &self.cause {
