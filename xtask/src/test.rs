@@ -30,8 +30,9 @@ use crate::{
 /// The other workspaces with tests: tests that are statistical or long, and the tests of this automation. They run only
 /// with `--all`, and at a low priority, because they compute while the other tests mostly wait.
 const OTHERS: [&str; 3] = ["testing/simulator", "testing/soak", "xtask"];
-/// The packages with `doctest = false` in the manifest. The option `--doc` would override this setting.
-const WITHOUT_EXAMPLES: [&str; 2] = ["benchmarks", "test_support"];
+/// A package with `doctest = false` in the manifest. The option `--doc` would override this setting. (The benchmarks have
+/// no examples either, but without them, crates on which they depend would have other features, and be built again.)
+const WITHOUT_EXAMPLES: &str = "test_support";
 /// The crates whose instructions per message are counted. Only these crates are optimised, as in a release build. The
 /// other crates are part of the tests, not of the counted code.
 const COUNTED: &str = "benchmarks crossbeam-queue rclrs_topic_statistics spin topic_statistics_core";
@@ -188,7 +189,7 @@ fn others(environment: &Environment, project: &Path, selection: &Selection) -> V
     }
     if !selection.no_examples {
         let mut examples = vec!["test", "--workspace", "--doc"];
-        examples.extend(selection.exclude(WITHOUT_EXAMPLES));
+        examples.extend(selection.exclude([WITHOUT_EXAMPLES]));
         jobs.push(job("examples in the documentation", "", nice(environment), &examples));
     }
     if selection.all {

@@ -121,6 +121,11 @@ def echo_goals(node, name):
     ActionServer(node, action_type, f'to_python/{name}', execute)
 
 
+def wait_for_topics(node, name):
+    while not (node.count_publishers(f'sent/{name}') and node.count_subscribers(f'echoed/{name}')):
+        time.sleep(0.01)
+
+
 def end_with_standard_input():
     sys.stdin.read()
     os._exit(0)
@@ -131,6 +136,10 @@ def main():
     rclpy.init()
     node = Node('echo')
     kinds = {'msg': echo_messages, 'srv': echo_requests, 'action': echo_goals}
+    # Fast DDS has once left an endpoint unmatched that was created while another one was being discovered. So this node
+    # creates its publishers and subscriptions after it has discovered all those in Rust.
+    for name in (name for name in sys.argv[1:] if '/msg/' in name):
+        wait_for_topics(node, name)
     for name in sys.argv[1:]:
         kinds[name.split('/')[1]](node, name)
     rclpy.spin(node)
