@@ -249,7 +249,11 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::record::{
-        black_box::recover, options::tests::options, queue::Queue, topic::tests, writer::tests::Disk,
+        black_box::{recover, schedule::Trigger},
+        options::tests::options,
+        queue::Queue,
+        topic::tests,
+        writer::tests::Disk,
     };
     use std::{fs, path::Path};
 
@@ -316,6 +320,25 @@ mod tests {
         writer.end(Ended::Complete, Instant::now());
         assert_eq!(read(&second), (Vec::from_iter(71..101), "complete".to_owned()));
         assert_eq!(fs::read(&first).unwrap(), written);
+    }
+
+    #[test]
+    fn no_existing_file_is_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = writer(directory.path(), 10_000_000);
+        let black_box = Arc::clone(&writer.black_box);
+        let seconds = |second: u64| second * 1_000_000_000;
+        for second in 100..160 {
+            fs::write(black_box.files.path(seconds(second)), "kept").unwrap();
+        }
+        let (at, time, cause) = (Instant::now(), seconds(100), Cause::Signal);
+        black_box.schedule().trigger(Trigger { at, time, cause });
+        writer.begin();
+        let files = black_box.files.all().unwrap();
+        assert_eq!(files.len(), 60);
+        assert!(files.iter().all(|path| fs::read(path).unwrap() == b"kept"));
+        let status = black_box.status().unwrap();
+        assert!(writer.file.is_none() && status.contains("is not written"), "{status}");
     }
 
     #[test]
