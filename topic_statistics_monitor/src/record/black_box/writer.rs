@@ -14,6 +14,7 @@ use std::{
 
 use mcap::write::Metadata;
 use topic_statistics_observe::{
+    format::number_of,
     recorded::{BLACK_BOX, TRIGGER},
     ros::signals::user_signal,
 };
@@ -104,8 +105,7 @@ impl Writer {
         }
         self.recording.set_ended();
         let losses = self.recording.topics().iter().fold(Losses::NONE, |sum, topic| sum.and(topic.losses()));
-        let files = if self.files == 1 { "file" } else { "files" };
-        Ok(format!("wrote {} {files}; {losses}", self.files))
+        Ok(format!("wrote {}; {losses}", number_of(self.files.into(), "file")))
     }
 
     fn store(&mut self, message: QueuedMessage) {
@@ -236,11 +236,12 @@ impl Writer {
         self.black_box.report(match finished {
             Err(error) => format!("{path} is not complete, {messages} messages: {error}"),
             Ok(()) if reason == "disk_full" => {
-                format!("{path} ends early, because the disk is full: {messages} messages")
+                format!("{path} ends early, because the disk is full: {}", number_of(messages, "message"))
             }
-            Ok(()) => {
-                format!("wrote {path}: {messages} messages, from {before:.1} s before to {after:.1} s after")
-            }
+            Ok(()) => format!(
+                "wrote {path}: {}, from {before:.1} s before to {after:.1} s after",
+                number_of(messages, "message")
+            ),
         });
     }
 }
