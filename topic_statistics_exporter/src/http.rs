@@ -143,6 +143,17 @@ pub async fn serve(
     metrics: Arc<Metrics>,
     has_request: Arc<AtomicBool>,
 ) {
+    // An error in a connection affects only its client, so the error is ignored.
+    let _ended = serve_within(HEADER_TIME, CONNECTION_TIME, stream, metrics, has_request).await;
+}
+
+async fn serve_within(
+    header_time: Duration,
+    connection_time: Duration,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    metrics: Arc<Metrics>,
+    has_request: Arc<AtomicBool>,
+) -> Result<hyper::Result<()>, time::error::Elapsed> {
     let service = service_fn(|request: Request<_>| {
         has_request.store(true, Ordering::Relaxed);
         let response = respond(request.method(), request.uri().path(), request.headers(), &metrics);
@@ -150,13 +161,12 @@ pub async fn serve(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME)
+        .header_read_timeout(header_time)
         .keep_alive(false)
         .max_headers(MAX_FIELDS)
         .max_buf_size(MAX_HEADER)
         .serve_connection(TokioIo::new(stream), service);
-    // An error in a connection affects only its client, so the error is ignored.
-    let _ended = time::timeout(CONNECTION_TIME, connection).await;
+    time::timeout(connection_time, connection).await
 }
 
 fn respond(method: &Method, path: &str, headers: &HeaderMap, metrics: &Metrics) -> Response<Full<Bytes>> {
@@ -309,6 +319,22 @@ mod tests {
                 assert_eq!(takes_gzip(accept), is_gzip, "{accept:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_client_that_sends_nothing_is_cut_off_by_either_limit() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let state = Arc::new(Mutex::new(State::new(Limits::default(), Now::read())));
+        let metrics = Arc::new(Metrics::new(state));
+        let ended = |header_time, connection_time| {
+            runtime.block_on(async {
+                let (_client, stream) = tokio::net::UnixStream::pair().unwrap();
+                serve_within(header_time, connection_time, stream, Arc::clone(&metrics), Arc::default()).await
+            })
+        };
+        let (short, long) = (Duration::from_millis(1), Duration::from_secs(60));
+        assert!(ended(short, long).is_ok_and(|served| served.is_err_and(|error| error.is_timeout())));
+        assert!(ended(long, short).is_err());
     }
 
     /// Until a response expires, it is served again, so not every request locks the state.

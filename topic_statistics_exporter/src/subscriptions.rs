@@ -16,6 +16,7 @@ use ros_env::{diagnostic_msgs::msg::DiagnosticArray, statistics_msgs::msg::Metri
 use topic_statistics_observe::ros::wire::{Losses, MetricDistribution};
 use topic_statistics_observe::{
     bounds::Sender,
+    format::number_of,
     ros::wire::{Diagnostic, MetricWindow, Refused},
 };
 
@@ -149,7 +150,11 @@ impl Subscriptions {
             (counts.too_wide, self.logged.too_wide, too_wide),
         ] {
             if now > before {
-                log_warn!(self.node.throttle(Self::LOG_INTERVAL), "{text}: {now} messages so far");
+                log_warn!(
+                    self.node.throttle(Self::LOG_INTERVAL),
+                    "{text}: {} so far",
+                    number_of(now, "message")
+                );
             }
         }
         self.logged = counts;

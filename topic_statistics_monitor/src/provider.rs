@@ -4,7 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use topic_statistics_observe::row::{Row, Rows};
+use topic_statistics_observe::{
+    format::number_of,
+    row::{Row, Rows},
+};
 
 use crate::process::Failure;
 
@@ -31,8 +34,9 @@ impl Rows for Provider<'_> {
 /// Returns the notice of a provider, from the number of rows that are left out, and the number of dropped messages.
 pub fn notice(left_out: usize, dropped: u64, refused: Option<&(u64, String)>) -> Option<String> {
     let left_out = (left_out > 0).then(|| format!("{left_out} left out (--max-topics)"));
-    let dropped = (dropped > 0).then(|| format!("{dropped} messages dropped"));
-    let refused = refused.map(|(number, why)| format!("{number} messages refused, the last one {why}"));
+    let dropped = (dropped > 0).then(|| format!("{} dropped", number_of(dropped, "message")));
+    let refused =
+        refused.map(|(number, why)| format!("{} refused, the last one {why}", number_of(*number, "message")));
     let notices: Vec<String> = left_out.into_iter().chain(dropped).chain(refused).collect();
     (!notices.is_empty()).then(|| notices.join(", "))
 }

@@ -20,7 +20,9 @@ use clap::ValueEnum;
 use rclrs::Node;
 use serde_json::json;
 use topic_statistics_core::{incompatible::MatchedQos, record::transport::Gid};
-use topic_statistics_observe::{json::write_object, pattern::Pattern, ros::executor::Spinning};
+use topic_statistics_observe::{
+    format::number_of, json::write_object, pattern::Pattern, ros::executor::Spinning,
+};
 
 use crate::{
     arguments::Arguments,
@@ -140,12 +142,11 @@ fn report(
     } else {
         let result = match problems {
             0 => "no problem".to_owned(),
-            1 => "1 problem".to_owned(),
-            more => format!("{more} problems"),
+            problems => number_of(problems as u64, "problem"),
         };
         let hidden = match (notes, shows_notes) {
             (0, _) | (_, true) => String::new(),
-            (notes, false) => format!("; --all shows {notes} notes"),
+            (notes, false) => format!("; --all shows {}", number_of(notes as u64, "note")),
         };
         let new = match new_problems {
             0 => "",
@@ -153,8 +154,9 @@ fn report(
         };
         writeln!(
             to,
-            "{result}: looked at {nodes} nodes and {topics} topics for {seconds:.1} s, and listened to \
-             {listened} of them{new}{hidden}"
+            "{result}: looked at {} and {} for {seconds:.1} s, and listened to {listened} of them{new}{hidden}",
+            number_of(nodes as u64, "node"),
+            number_of(topics as u64, "topic")
         )?;
     }
     to.flush()?;

@@ -51,6 +51,12 @@ pub fn count(count: u64) -> String {
     }
 }
 
+/// Returns a whole number and what it counts: `1 message`, `2 messages`.
+pub fn number_of(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 pub fn count_if_known(known: Option<u64>) -> String {
     known.map_or_else(|| "-".to_owned(), count)
 }
@@ -102,6 +108,11 @@ pub fn start_of(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_has_no_plural() {
+        assert_eq!([0, 1, 2].map(|count| number_of(count, "window")), ["0 windows", "1 window", "2 windows"]);
+    }
 
     #[test]
     fn figures_counts_times_and_texts_are_short() {

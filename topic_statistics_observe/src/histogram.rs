@@ -27,9 +27,10 @@ pub fn lines(metric: Metric, distribution: Option<&Distribution>, width: usize) 
         return vec![format!("{metric}: no sample in the last minute")];
     };
     let (all, unit) = (distribution.count(), metric.unit());
+    let samples = if all == 1 { "sample" } else { "samples" };
     let percentile = |quantile| figure(distribution.quantile(quantile));
     let mut lines = vec![
-        format!("{metric} in the last minute, {unit}: {} samples", count(all)),
+        format!("{metric} in the last minute, {unit}: {} {samples}", count(all)),
         format!(
             "min {}  p50 {}  p90 {}  p99 {}  p99.9 {}  max {}",
             figure(distribution.minimum()),

@@ -16,7 +16,7 @@ use maud::{html, Markup, PreEscaped, DOCTYPE};
 use topic_statistics_core::Metric;
 
 use crate::{
-    format::{count, figure, name},
+    format::{count, figure, name, number_of},
     histogram::bars,
     recording::{Failure, RecordedMetric, RecordedTopic, Recording, Slot, Verdict},
     require::Condition,
@@ -89,7 +89,8 @@ pub fn render(recording: &Recording, origin: &Origin, now: Instant) -> String {
                 }
                 @if recording.left_out > 0 {
                     p.bad {
-                        (recording.left_out) " windows of further topics are left out: there are too many topics."
+                        "Left out, because there are too many topics: "
+                        (number_of(recording.left_out, "window")) " of further topics."
                     }
                 }
                 (conditions(recording))
@@ -253,11 +254,13 @@ fn section(position: usize, topic: &RecordedTopic, duration: Duration, now: Inst
                 dt { "Totals" }
                 dd {
                     (whole("received", row.received)) " received, " (known("lost", row.lost)) " lost, "
-                    (known("out_of_order", row.out_of_order)) " out of order, in " (topic.windows) " windows"
+                    (known("out_of_order", row.out_of_order)) " out of order, in " (number_of(topic.windows, "window"))
                 }
                 @if topic.stepped > 0 {
                     dt { "Clock" }
-                    dd.bad { "The system clock was stepped in " (topic.stepped) " windows; they have no ages." }
+                    dd.bad {
+                        "The system clock was stepped in " (number_of(topic.stepped, "window")) ", without ages."
+                     }
                 }
             }
             @if topic.metrics.iter().any(|metric| metric.figures.count() > 0) {

@@ -24,14 +24,21 @@ pub fn line(text: impl Display) {
 }
 
 fn write(lines: &AtomicU32, last: &str, text: impl Display) {
+    if let Some(line) = counted(lines, last, text) {
+        // The host may have closed standard error: errors are ignored.
+        let _closed = writeln!(std::io::stderr(), "{line}");
+    }
+}
+
+/// Counts a line, and returns it. `None` after the last line.
+fn counted(lines: &AtomicU32, last: &str, text: impl Display) -> Option<String> {
     let written = lines.fetch_add(1, Ordering::Relaxed).min(BOUND + 1);
     if written > BOUND {
         lines.store(BOUND + 1, Ordering::Relaxed);
-        return;
+        return None;
     }
     let last = if written == BOUND { format!(" ({last})") } else { String::new() };
-    // The host may have closed standard error: errors are ignored.
-    let _closed = writeln!(std::io::stderr(), "topic_statistics: {text}{last}");
+    Some(format!("topic_statistics: {text}{last}"))
 }
 
 /// Writes the core's warnings, errors and changes of health as lines.
@@ -54,5 +61,21 @@ impl Reports for Lines {
 
     fn publish_health(&self, diagnosed: &[&Diagnosed]) -> Result<(), PublishError> {
         (self.publish_health)(diagnosed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_100_lines_one_last_line_is_written() {
+        let lines = AtomicU32::new(0);
+        let written: Vec<String> =
+            (0..200).filter_map(|number| counted(&lines, "the last", number)).collect();
+        assert_eq!(written.len(), 101);
+        assert_eq!(written[99..], ["topic_statistics: 99", "topic_statistics: 100 (the last)"]);
+        // The counter does not wrap, so no line is written after 2^32 lines either.
+        assert!(lines.load(Ordering::Relaxed) <= BOUND + 2);
     }
 }

@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use topic_statistics_observe::format::number_of;
+
 use super::{
     backoff::Backoff,
     client::{Answer, Failure},
@@ -121,8 +123,8 @@ impl Delivery {
                     ));
                 }
                 let waiting = self.queue.requests();
-                was_failing
-                    .then(|| format!("The OTLP collector takes figures again. {waiting} requests wait"))
+                let waiting = number_of(waiting as u64, "waiting request");
+                was_failing.then(|| format!("The OTLP collector takes figures again: {waiting}"))
             }
             Answer::Later { .. } => None,
         }

@@ -167,7 +167,7 @@ fn signals_end_it_and_wrong_options_do() {
         ("--listen nowhere", 2, "invalid value 'nowhere'"),
         ("--ros-args -p listen:=nowhere", 1, "it has to be an address and a port"),
         ("--ros-args -p use_sim_time:=maybe", 1, "use_sim_time is \"maybe\": it has to be true or false"),
-        ("--ros-args -p include:=[]", 1, "a list has to have an element"),
+        ("--ros-args -p include:=[]", 1, "The parameter include is []"),
         ("--ros-args -p max_series:=0", 1, "it has to be a whole number from 1"),
         ("--ros-args -p include:=['[a']", 1, "it has to be names or patterns of nodes"),
         ("--ros-args -p classic_buckets:='2,1'", 1, "it has to be at most 50 numbers of seconds"),

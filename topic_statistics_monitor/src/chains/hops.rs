@@ -374,4 +374,15 @@ mod tests {
         assert_eq!(hops.paths("/0", "/29").len(), Hops::MOST);
         assert!(hops.paths("/0", "/nowhere").is_empty(), "the search ends");
     }
+
+    #[test]
+    fn a_path_has_at_most_16_hops() {
+        let mut hops = Hops::default();
+        for hop in 0..17 {
+            add(&mut hops, &format!("/n:/{hop}:/{}", hop + 1), 1, 1.0, 1);
+        }
+        let paths = hops.paths("/0", "/16");
+        assert_eq!(paths.iter().map(|path| path.0.len()).collect::<Vec<_>>(), [16]);
+        assert!(hops.paths("/0", "/17").is_empty());
+    }
 }

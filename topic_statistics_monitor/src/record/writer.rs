@@ -173,7 +173,7 @@ fn summary(topics: impl Iterator<Item = (Written, Losses)>, options: &Options, f
         1 => name,
         _ => format!("{name} to {}", format::name(&last.display().to_string())),
     };
-    format!("recorded {messages} messages ({bytes} bytes) in {place}; {losses}")
+    format!("recorded {} ({bytes} bytes) in {place}; {losses}", format::number_of(messages, "message"))
 }
 
 #[cfg(test)]

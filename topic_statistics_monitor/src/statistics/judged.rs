@@ -67,6 +67,8 @@ fn a_rate_is_the_number_of_messages_in_the_window() {
         (&[("message_age", NONE, 0), ("message_period", 13.5, 55)], Some(56.0)),
         (&[("message_age", 2.0, 1), ("message_period", NONE, 0)], Some(1.0)),
         (&[("frequency_hz", 0.0, 1)], Some(0.0)),
+        (&[("requests", 3.0, 1), ("request_period", 500.0, 2)], Some(3.0)),
+        (&[("calls", 2.0, 1), ("responses", 1.0, 1), ("round_trip_ms", 20.0, 1)], Some(2.0)),
         (EMPTY, None), // a topic of 1 Hz without header, or no message
     ] {
         let mut source = Source::new("/imu");

@@ -65,7 +65,6 @@ fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 }
 
 impl Subscribed {
-    const MAX_PUBLISHERS: usize = 256;
     /// The longest time between two readings of the publishers, which are also read at the end of each window. If the
     /// system clock is stepped, the time of a publisher's last message can be wrong by up to this interval.
     const PUBLISHERS_INTERVAL: Duration = Duration::from_millis(250);
@@ -148,11 +147,17 @@ impl Subscribed {
         let mut publishers: Vec<Publisher> =
             self.subscription.publishers().into_iter().map(publisher).collect();
         publishers.extend(earlier.into_iter().map(|publisher| Publisher { node: None, ..publisher }));
-        publishers.sort_by_key(|publisher| std::cmp::Reverse(publisher.last_received));
-        publishers.truncate(Self::MAX_PUBLISHERS);
+        keep_latest(&mut publishers);
         publishers.iter_mut().take(nodes.len()).for_each(|publisher| publisher.node = node.cloned());
         publishers
     }
+}
+
+/// Sorts publishers, the one with the latest message first. Removes the last ones of too many publishers.
+fn keep_latest(publishers: &mut Vec<Publisher>) {
+    const MAX: usize = 256;
+    publishers.sort_by_key(|publisher| std::cmp::Reverse(publisher.last_received));
+    publishers.truncate(MAX);
 }
 
 /// Returns how long ago a time on the system clock is. The result is wrong if the clock was stepped after that time.
@@ -246,6 +251,23 @@ mod tests {
         assert_eq!(between(earliest, now, Duration::MAX), earliest);
         assert_eq!(age(i64::MAX), Duration::ZERO, "the clock was set back");
         assert!(age(i64::MIN) > Duration::from_secs(200 * 365 * 86_400));
+    }
+
+    #[test]
+    fn the_256_publishers_with_the_latest_messages_are_kept() {
+        let publisher = |second| Publisher {
+            gid: format!("{second}"),
+            node: None,
+            received: 1,
+            lost: None,
+            out_of_order: None,
+            last_message: 0,
+            last_received: at(second),
+        };
+        let mut publishers: Vec<Publisher> = (0..300).map(publisher).collect();
+        keep_latest(&mut publishers);
+        assert_eq!(publishers.len(), 256);
+        assert_eq!([&publishers[0], &publishers[255]].map(|kept| &*kept.gid), ["299", "44"]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use ratatui::{
 
 use rclrs_topic_statistics::Metric;
 use topic_statistics_observe::{
-    format::start_of,
+    format::{number_of, start_of},
     row::{Kind, Row, Status, Window},
 };
 
@@ -181,9 +181,8 @@ impl Screen {
     fn draw_frame(&self, buffer: &mut Buffer, area: Rect, rows: &[Row], now: Instant, keys: &str) {
         let number = |is: fn(Status) -> bool| rows.iter().filter(|row| is(row.status(now))).count();
         let order = if self.is_reversed { "▲" } else { "▼" };
-        let plural = if rows.len() == 1 { "" } else { "s" };
-        let noun = self.kind.noun();
-        let mut title = format!(" {} {noun}{plural}  sort {} {order}", rows.len(), self.sort.name(self.kind));
+        let count = number_of(rows.len() as u64, self.kind.noun());
+        let mut title = format!(" {count}  sort {} {order}", self.sort.name(self.kind));
         if !self.filter.is_empty() {
             title += &format!("  filter {:?}", self.filter);
         }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use topic_statistics_core::{metric::nearest, record::transport::Gid, Incompatibility};
 use topic_statistics_observe::{
-    format::name,
+    format::{name, number_of},
     pattern::{Pattern, Selection},
 };
 
@@ -300,7 +300,8 @@ impl<'a> Rules<'a> {
         let (all, listened) = (nodes(&ends.publishers), self.snapshot.listened.as_secs_f64());
         let count = flows.values().sum::<u64>();
         if self.is_named(topic) && count > 0 {
-            let text = format!("{count} messages on {} arrived here in {listened:.1} s", name(topic));
+            let text =
+                format!("{} on {} arrived here in {listened:.1} s", number_of(count, "message"), name(topic));
             self.add(Kind::Arrives, false, Some(topic), &all, text);
         }
         self.slow_publisher(topic, ends, flows);
@@ -362,9 +363,11 @@ impl<'a> Rules<'a> {
         }
         let owners = self.owners(topic, gid);
         let text = format!(
-            "a publisher of {} ({}) sent {slow} messages, and another one {fast}, so the rate of the topic does not \
+            "a publisher of {} ({}) sent {}, and another one {fast}, so the rate of the topic does not \
              show the slow one",
-            name(topic), list(&owners)
+            name(topic),
+            list(&owners),
+            number_of(*slow, "message")
         );
         self.add(Kind::SlowPublisher, false, Some(topic), &owners, text);
     }

@@ -36,7 +36,7 @@ fn runs_end_with_their_lines_status_and_report() {
         (&["nobody", "--once", "--duration", "1"], 1, "nothing was measured on /nobody: there is no topic"),
         (&["--ros-args", "-r", "__node:=not/a/name"], 3, "topic_monitor: "),
         (&["--ros-args", "-p", "use_sim_time:=maybe"], 3, "use_sim_time is \"maybe\": it has to be true or"),
-        (&["--ros-args", "-p", "any:=[]"], 3, "a list has to have an element"),
+        (&["--ros-args", "-p", "any:=[]"], 3, "The parameter any is []: a list has to have an element"),
     ];
     let started = runs.map(|(arguments, ..)| piped(command(arguments, domain)));
     let report = ["imu", "--period", "0.1", "--require", "rate>=1000", "--report", page.to_str().unwrap()];

@@ -106,7 +106,7 @@ fn topics_that_are_left_out_are_on_the_page() {
     assert!(!render(&recording, &origin(), at(1)).contains("left out"));
     recording.left_out = 7;
     let page = render(&recording, &origin(), at(1));
-    assert!(page.contains("7 windows of further topics are left out"), "{page}");
+    assert!(page.contains("too many topics: 7 windows of further topics."), "{page}");
 }
 
 fn slots(rates: &[Option<f64>]) -> Timeline {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use topic_statistics_core::health::Value;
 
 use crate::{
-    format::figure,
+    format::{figure, number_of},
     require::Condition,
     row::{Row, Window},
 };
@@ -76,9 +76,9 @@ impl Verdict {
         let (requirement, name) = (condition.requirement(), condition.name());
         match (self.first, &self.missing) {
             (Some(Failure { ended, value, .. }), _) => Some(format!(
-                "{requirement} failed in {} of {} windows, first after {:.1} s: {name} was {}",
+                "{requirement} failed in {} of {}, first after {:.1} s: {name} was {}",
                 self.failed,
-                self.judged,
+                number_of(self.judged, "window"),
                 ended.as_secs_f64(),
                 figure(value)
             )),

@@ -13,6 +13,8 @@ use std::{
 use rclrs::{Context, Executor, InitOptions, LogSeverity, Logger, Node, RclrsError};
 use signal_hook::low_level;
 
+use crate::format;
+
 /// Splits a command line into the program's own arguments and the ROS arguments. The ROS arguments start at
 /// `--ros-args` and end at `--` or at the end of the line.
 pub fn split_ros_arguments(line: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
@@ -69,13 +71,13 @@ pub fn create_node(
     let given = ros_arguments.iter().rev().find_map(|argument| argument.strip_prefix("use_sim_time:="));
     let sim_time = given.filter(|value| !["true", "false"].contains(value));
     let sim_time = sim_time.map_or("no boolean".to_owned(), |value| format!("{value:?}"));
+    let empty = empty_list(ros_arguments);
     panic::set_hook(Box::new(move |info| {
         let file = info.location().map_or("", panic::Location::file);
         let text = if file.ends_with("time_source.rs") {
             format!("The parameter use_sim_time is {sim_time}: it has to be true or false")
         } else if file.ends_with("parameter/value.rs") {
-            "A parameter is []: a list has to have an element; leave the parameter out, or write ['']"
-                .to_owned()
+            format!("{empty} is []: a list has to have an element; leave the parameter out, or write ['']")
         } else {
             let _closed = writeln!(io::stderr(), "{info}");
             return;
@@ -88,9 +90,24 @@ pub fn create_node(
     node
 }
 
+/// Returns words for the parameter that is an empty list. Only parameters on the command line can be named.
+fn empty_list(ros_arguments: &[String]) -> String {
+    let is_empty = |value: &str| value.split_whitespace().collect::<String>() == "[]";
+    let given = ros_arguments.iter().filter_map(|argument| argument.split_once(":="));
+    let name = given.filter(|(_, value)| is_empty(value)).map(|(name, _)| name).next();
+    name.map_or("A parameter".to_owned(), |name| format!("The parameter {}", format::name(name)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_list_on_the_command_line_is_named() {
+        let given = ["-p", "x:=[1]", "-p", "/**:y:=[ ]"].map(String::from);
+        assert_eq!(empty_list(&given), "The parameter /**:y");
+        assert_eq!(empty_list(&given[..2]), "A parameter");
+    }
 
     #[test]
     fn a_ros_domain_that_ros_refuses_is_an_error() {

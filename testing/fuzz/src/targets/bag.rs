@@ -9,10 +9,19 @@ use topic_statistics_core::Timestamp;
 
 use crate::check::{has_no_infinity, is_no_infinity};
 
+/// The length of a window, the default of [`ReadOptions`], in nanoseconds.
+const PERIOD: i64 = 1_000_000_000;
+/// The number of windows of a silence that are not longer than `PERIOD`.
+const ORDINARY_SILENT: u64 = 1000;
+
 #[derive(Default)]
 struct Check {
     counts: HashMap<String, u64>,
     last: i64,
+    /// Whether a topic has a message in the window that ended last.
+    has_messages: bool,
+    /// The number of windows without a message that ended after a message, and before the window that ended last.
+    silent: u64,
 }
 
 impl Visitor for Check {
@@ -21,7 +30,14 @@ impl Visitor for Check {
         let statistics = &window.statistics;
         let stop = statistics.window.stop.as_nanoseconds();
         assert!(stop >= self.last && statistics.window.start.as_nanoseconds() <= stop, "{statistics:?}");
+        if stop > self.last {
+            self.silent = if self.has_messages { 0 } else { self.silent + 1 };
+            self.has_messages = false;
+        }
         self.last = stop;
+        self.has_messages |= statistics.count > 0;
+        let is_ordinary = stop.saturating_sub(statistics.window.start.as_nanoseconds()) <= PERIOD;
+        assert!(is_ordinary || self.silent >= ORDINARY_SILENT, "{statistics:?} after {}", self.silent);
         for (metric, summary) in &statistics.metrics {
             has_no_infinity(summary, metric.name());
         }
@@ -39,7 +55,7 @@ impl Visitor for Check {
 }
 
 /// The reader must refuse a file, or read the file in bounded time and memory. Each window must start at the stop of
-/// the previous window. No figure may be infinite. Each message must be in one window, or be reported as unplaced.
+/// the previous window. The first 1000 windows of a silence must be ordinary windows. No figure may be infinite. Each message must be in one window, or be reported as unplaced.
 pub fn bag(bytes: &[u8]) {
     let Some((option, file)) = bytes.split_last() else { return };
     let path = std::env::temp_dir().join(format!("fuzz_bag_{}", std::process::id()));

@@ -15,7 +15,7 @@ use ros_env::{
     topic_statistics_interfaces::msg::MetricsDistribution,
 };
 
-use rclrs_topic_statistics::{Distribution, Metric};
+use rclrs_topic_statistics::{Distribution, Metric, Summary};
 use topic_statistics_monitor::testing::{detail, Screen, Sources};
 use topic_statistics_observe::{
     bounds::Sender,
@@ -25,13 +25,17 @@ use topic_statistics_observe::{
     report::Report,
     require::{failures, Conditions},
     ros::wire::{ExecutorCallbacks, MetricDistribution, MetricWindow, MAX_NAME},
-    row::Row,
+    row::{MetricFigures, Row, Window},
 };
 
 use crate::{
     check::{has_no_control, has_no_infinity, is_no_infinity},
     input::Input,
 };
+
+/// The usual metrics of a message.
+const METRICS: [&str; 4] =
+    ["message_age", "message_period", "publication_seq_gap", "time_since_last_message_ms"];
 
 /// Memory must be bounded, and figures must be finite or NaN. The output must have no control character. JSON must keep
 /// names.
@@ -128,11 +132,32 @@ fn is_sound(row: &Row, now: Instant) {
     }
     let Some(window) = &row.window else { return };
     is_no_infinity(window.bandwidth(), "the bandwidth");
-    assert!(window.rate.is_nan() || (window.rate > 0.0 && window.rate.is_finite()), "rate {}", window.rate);
+    is_rate_of_messages(window);
     assert!(window.metrics.len() <= 64, "{} metrics", window.metrics.len());
     for metric in &window.metrics {
         has_no_infinity(&metric.figures, &metric.name);
     }
+}
+
+/// Panics if a rate is not the number of messages in its window. Each message has an age, or some messages have no
+/// header stamp. n messages have n periods, or n - 1 if the window has no message before them.
+fn is_rate_of_messages(window: &Window) {
+    let is_other =
+        |metric: &MetricFigures| !METRICS.contains(&&*metric.name) && metric.name.parse::<Metric>().is_ok();
+    if window.rate.is_nan() || window.metrics.iter().any(is_other) {
+        return;
+    }
+    let figures = |name| {
+        let of_name = window.metrics.iter().find(|metric| metric.name == name);
+        of_name.map_or(Summary::default(), |metric| metric.figures)
+    };
+    let (ages, periods) = (figures("message_age").sample_count, figures("message_period"));
+    let (least, most) = match periods.sample_count {
+        count if count > ages && periods.average > 0.0 => (count, count + 1),
+        _ => (ages, ages),
+    };
+    let messages = (window.rate * window.length.as_secs_f64()).round();
+    assert!((least as f64..=most as f64).contains(&messages), "{messages} messages in {window:?}");
 }
 
 /// Checks the last window of a row in both formats of topic_monitor, a line of text and JSON.
@@ -290,10 +315,7 @@ pub fn message(input: &mut Input) -> MetricsMessage {
     };
     MetricsMessage {
         measurement_source_name: name(input, &["/a:/b", "asked_for", "c", "/d:/e", "/f:g"]),
-        metrics_source: name(
-            input,
-            &["message_age", "message_period", "publication_seq_gap", "time_since_last_message_ms"],
-        ),
+        metrics_source: name(input, &METRICS),
         unit: name(input, &["ms"]),
         window_start: Time { sec: input.i32(), nanosec: input.u32() },
         window_stop: Time { sec: input.i32(), nanosec: input.u32() },

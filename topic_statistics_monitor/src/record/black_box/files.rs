@@ -37,7 +37,7 @@ impl Files {
     }
 
     /// Returns a new path for a trigger at this time (ns since the epoch). Its name has the first second, from this
-    /// time on, for which no file exists.
+    /// time on, for which no file exists. If 60 files exist, the path is not new, and `BagFile::create` refuses it.
     pub fn path(&self, time: u64) -> PathBuf {
         let path = |second| self.directory.join(format!("{}_{}.{}", self.stem, utc(second), self.extension));
         let first = time / 1_000_000_000;

@@ -14,6 +14,7 @@ use std::{
 
 use mcap::write::Metadata;
 use topic_statistics_observe::{
+    format::number_of,
     recorded::{BLACK_BOX, TRIGGER},
     ros::signals::user_signal,
 };
@@ -104,8 +105,7 @@ impl Writer {
         }
         self.recording.set_ended();
         let losses = self.recording.topics().iter().fold(Losses::NONE, |sum, topic| sum.and(topic.losses()));
-        let files = if self.files == 1 { "file" } else { "files" };
-        Ok(format!("wrote {} {files}; {losses}", self.files))
+        Ok(format!("wrote {}; {losses}", number_of(self.files.into(), "file")))
     }
 
     fn store(&mut self, message: QueuedMessage) {
@@ -236,11 +236,12 @@ impl Writer {
         self.black_box.report(match finished {
             Err(error) => format!("{path} is not complete, {messages} messages: {error}"),
             Ok(()) if reason == "disk_full" => {
-                format!("{path} ends early, because the disk is full: {messages} messages")
+                format!("{path} ends early, because the disk is full: {}", number_of(messages, "message"))
             }
-            Ok(()) => {
-                format!("wrote {path}: {messages} messages, from {before:.1} s before to {after:.1} s after")
-            }
+            Ok(()) => format!(
+                "wrote {path}: {}, from {before:.1} s before to {after:.1} s after",
+                number_of(messages, "message")
+            ),
         });
     }
 }
@@ -249,7 +250,11 @@ impl Writer {
 mod tests {
     use super::*;
     use crate::record::{
-        black_box::recover, options::tests::options, queue::Queue, topic::tests, writer::tests::Disk,
+        black_box::{recover, schedule::Trigger},
+        options::tests::options,
+        queue::Queue,
+        topic::tests,
+        writer::tests::Disk,
     };
     use std::{fs, path::Path};
 
@@ -316,6 +321,25 @@ mod tests {
         writer.end(Ended::Complete, Instant::now());
         assert_eq!(read(&second), (Vec::from_iter(71..101), "complete".to_owned()));
         assert_eq!(fs::read(&first).unwrap(), written);
+    }
+
+    #[test]
+    fn no_existing_file_is_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = writer(directory.path(), 10_000_000);
+        let black_box = Arc::clone(&writer.black_box);
+        let seconds = |second: u64| second * 1_000_000_000;
+        for second in 100..160 {
+            fs::write(black_box.files.path(seconds(second)), "kept").unwrap();
+        }
+        let (at, time, cause) = (Instant::now(), seconds(100), Cause::Signal);
+        black_box.schedule().trigger(Trigger { at, time, cause });
+        writer.begin();
+        let files = black_box.files.all().unwrap();
+        assert_eq!(files.len(), 60);
+        assert!(files.iter().all(|path| fs::read(path).unwrap() == b"kept"));
+        let status = black_box.status().unwrap();
+        assert!(writer.file.is_none() && status.contains("is not written"), "{status}");
     }
 
     #[test]

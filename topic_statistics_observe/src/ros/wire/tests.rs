@@ -135,5 +135,32 @@ fn only_an_executors_status_has_callbacks_and_they_are_bounded() {
     let flood = [&[name][..], &[busy; 1000], &[("callback_wait_9", "x"); 1000]].concat();
     let flood = read(&flood).unwrap();
     assert_eq!(flood.lines.len(), ExecutorCallbacks::MAX_LINES);
-    assert!(flood.lines.iter().all(|line| line.len() < 1000), "{:?}", flood.lines);
+    assert_eq!(flood.lines[0].matches("spin").count(), 32, "{:?}", flood.lines);
+}
+
+#[test]
+fn the_texts_of_a_status_are_bounded() {
+    let long = "x".repeat(MAX_NAME + 1);
+    let refused = Err(Refused::Name { bytes: MAX_NAME + 1 });
+    assert_eq!(Diagnostic::new(&status(&long, 0, &[])), refused);
+    let hardware_id = long.clone();
+    assert_eq!(
+        Diagnostic::new(&ros_env::diagnostic_msgs::msg::DiagnosticStatus {
+            hardware_id,
+            ..status("a", 0, &[])
+        }),
+        refused
+    );
+    let read = |values: &[(&str, &str)]| Diagnostic::new(&status("a", 0, values)).unwrap().health;
+    assert!(read(&[("measurement_source_name", &long)]).is_none());
+    let limits = |text: &str| {
+        let health = read(&[("measurement_source_name", "/a:/imu"), ("warn_unless", text)]);
+        health.unwrap().limits.len()
+    };
+    let padded = |bytes| format!("{:bytes$}", "rate>1");
+    assert_eq!([10_000, 10_001].map(|bytes| limits(&padded(bytes))), [1, 0], "a longer text is ignored");
+    let quantities: Vec<String> = (["mean", "min", "max", "stddev", "count"].iter())
+        .flat_map(|of| Metric::ALL.iter().map(move |metric| format!("{}.{of}>1", metric.name())))
+        .collect();
+    assert_eq!([49, 51].map(|number| limits(&quantities[..number].join(" "))), [49, 50]);
 }
