@@ -71,6 +71,7 @@ fn a_chain_shows_the_hop_and_the_node_that_lose_messages() {
     let expected = [received, published, lost];
     monitor.wait(&format!("{expected:?} more than {figures_before:?}"), |path| {
         let figures = FIGURES.map(|what| counts(path, what));
+        eprintln!("{figures:?}"); // shown if the test fails
         (0..3).all(|what| {
             let pairs = figures[what].iter().zip(&figures_before[what]);
             pairs.map(|(after, before)| after.wrapping_sub(*before)).eq(expected[what].iter().copied())
