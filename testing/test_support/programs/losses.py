@@ -74,7 +74,6 @@ def read_commands():
                 for of in response.topic_statistics
             ],
         })
-        node.destroy_client(client)
     rclpy.shutdown()
 
 

@@ -5,6 +5,7 @@ Reads commands from standard input, one per line, and prints `done` after each: 
 program ends when its input ends.
 """
 
+import queue
 import sys
 import threading
 
@@ -15,26 +16,30 @@ from std_msgs.msg import Int32
 rclpy.init()
 node = rclpy.create_node('topics')
 publishers = {}
-# The lock is needed because one thread publishes while another thread destroys publishers.
-lock = threading.Lock()
+# rclpy's executor fails if another thread destroys a publisher, so a callback follows the commands.
+commands = queue.SimpleQueue()
+
+
+def follow(command):
+    order, *names = command.split()
+    for name in names:
+        if order == 'add':
+            publishers[name] = node.create_publisher(Int32, name, 10)
+        else:
+            node.destroy_publisher(publishers.pop(name))
+    print('done', flush=True)
 
 
 def publish():
-    with lock:
-        for publisher in publishers.values():
-            publisher.publish(Int32())
+    while not commands.empty():
+        follow(commands.get())
+    for publisher in publishers.values():
+        publisher.publish(Int32())
 
 
 def read_commands():
     for line in sys.stdin:
-        order, *names = line.split()
-        with lock:
-            for name in names:
-                if order == 'add':
-                    publishers[name] = node.create_publisher(Int32, name, 10)
-                else:
-                    node.destroy_publisher(publishers.pop(name))
-        print('done', flush=True)
+        commands.put(line)
     rclpy.shutdown()
 
 
