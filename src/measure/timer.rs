@@ -35,9 +35,9 @@ use super::handle::{stats_handle, SourceStatistics};
 /// Create a timer using [`NodeStatistics::create_timer_repeating`](crate::NodeStatistics::create_timer_repeating). Like
 /// [`rclrs::Timer`], a `StatsTimer` is a handle: dropping the last clone ends the timer and its statistics.
 ///
-/// A callback that is set through this handle is also measured. rclrs passes its own timer to the callback of a
-/// repeating timer. If the callback sets another callback through this timer, the statistics end, and an error is
-/// logged.
+/// A callback that is set through this handle is also measured. As its argument, the callback of a repeating timer
+/// gets the plain timer of rclrs, not this handle. If the callback sets another callback through that timer, the
+/// statistics end, and an error is logged.
 pub type StatsTimer = Arc<StatsTimerState<Node>>;
 
 /// A [`StatsTimer`] that runs on a worker.

@@ -7,7 +7,7 @@ use std::{collections::HashMap, fs::File, io::Read, path::Path};
 
 use saphyr_parser::{Event, Marker, Parser, ScanError};
 
-/// Reads a text file of at most `max` bytes.
+/// Reads a text file. Returns an error if the file has more than `max` bytes.
 pub fn read_text(path: &Path, max: u64) -> Result<String, String> {
     let mut bytes = vec![];
     let file = File::open(path).map_err(|error| error.to_string())?;

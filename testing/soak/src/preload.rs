@@ -35,7 +35,8 @@ struct Report {
     count: BTreeMap<String, u64>,
     /// For each sender, the number of messages that the process has received.
     received: BTreeMap<String, u64>,
-    /// Only in the reader's report: the sum of the samples in all windows, by source and metric.
+    /// Only in the reader's report: for each source and metric, the number of samples in all windows together, or the
+    /// sum of the counts of a metric such as `requests`.
     sums: BTreeMap<String, u64>,
     /// The heap in use, in bytes.
     heap: u64,

@@ -47,7 +47,7 @@ struct Authority {
     backward: u64,
     /// The smallest difference between a stamp and its ROS time of reception, in ns. Positive: stamp in the future.
     nearest: i64,
-    /// Whether a stamp was close to the system clock.
+    /// Whether at least one stamp of this authority was close to the system time at its reception.
     is_system: bool,
 }
 

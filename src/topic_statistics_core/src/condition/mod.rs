@@ -80,7 +80,8 @@ impl IntoIterator for Conditions {
     }
 }
 
-/// A condition on one quantity. `Display` writes the condition as it was read, without spaces around the operator.
+/// A condition on one quantity. `Display` writes the text that was parsed, but without
+/// the spaces around the operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     topic: Option<Box<str>>,

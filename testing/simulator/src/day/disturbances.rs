@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The disturbances of a day.
+//! Counts the disturbances, such as lost messages and clock steps, that the simulator causes in the simulated day of a
+//! robot.
 
 use std::{collections::VecDeque, fmt};
 

@@ -23,7 +23,8 @@ pub struct Settings {
 /// The samples that were lost while a window ended. These samples may belong to this window or to the next window.
 pub struct LostAtEnd {
     pub has_samples: bool,
-    /// How many of the lost samples are messages. These messages are counted but not measured.
+    /// How many of the lost samples are of messages, which are counted but not measured. The other lost samples are the
+    /// ends of callbacks.
     pub messages: u64,
 }
 
