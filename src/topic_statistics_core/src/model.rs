@@ -72,7 +72,7 @@ impl Reached {
 pub(crate) struct Ticks(AtomicI64);
 
 impl Ticks {
-    const EPOCH: i64 = 1_790_000_000_000_000_000;
+    pub(crate) const EPOCH: i64 = 1_790_000_000_000_000_000;
 
     pub(crate) fn new() -> Self {
         Self(AtomicI64::new(1))

@@ -55,7 +55,7 @@ impl Rig {
     fn take(&self) -> Option<ReceivedMessage> {
         let delivery =
             Delivery { transport: &TRANSPORT, source: 0, received: 0, publisher: Gid::default(), number: 1 };
-        Some(self.recorder.received_message(self.recorder.epoch()?, 1, delivery, || 0))
+        Some(self.recorder.received_message(self.recorder.epoch()?, Ticks::EPOCH, delivery, || 0))
     }
 
     fn receive(&self) -> Recorded {
