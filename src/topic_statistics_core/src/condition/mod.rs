@@ -257,6 +257,10 @@ impl<'a> Reader<'a> {
             let problem = format!("a metric is missing before {}; {QUANTITIES}", quoted(found));
             return Err(self.error(found, problem));
         }
+        if units::is_unit(name) {
+            let problem = format!("the unit {} has to follow its number without a space", quoted(name));
+            return Err(self.error(name, problem));
+        }
         if self.is_topic_without_colon(name) {
             let name_and_example = format!("{}; an example is /imu: rate>=90", quoted(name));
             return Err(self.error(name, format!("a colon is missing after the topic {name_and_example}")));

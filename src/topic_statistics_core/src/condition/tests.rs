@@ -214,6 +214,9 @@ fn an_error_points_at_the_wrong_word_and_says_what_is_possible() {
         ("/wheel rate>=90", "/wheel", "a colon is missing after the topic \"/wheel\""),
         ("rate>=9 wheel age<5", "wheel", "a colon is missing after the topic \"wheel\""),
         ("/wheel>=90", "/wheel", "a colon is missing"),
+        ("age<50 ms", "ms", "the unit \"ms\" has to follow its number without a space"),
+        ("bandwidth>5 MB/s lost=0", "MB/s", "the unit \"MB/s\" has to follow"),
+        ("busy<80 %", "%", "the unit \"%\" has to follow"),
         ("rte>=90", "rte", "no metric \"rte\"; perhaps rate is meant"),
         ("callback_duratoin_ms<5", "callback_duratoin_ms", "perhaps callback_duration_ms is meant"),
     ] {

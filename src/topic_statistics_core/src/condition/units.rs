@@ -48,6 +48,11 @@ pub(super) fn names(own: &str) -> String {
     }
 }
 
+/// Returns whether a word is a unit of some quantity.
+pub(super) fn is_unit(word: &str) -> bool {
+    ["ms", "Hz", "bytes", "bytes/s", "%"].into_iter().any(|own| find(own, word).is_some())
+}
+
 /// Returns the units of a quantity, and the suffix that follows each unit.
 fn units_of(own: &str) -> (&'static [Unit], &'static str) {
     match own {
