@@ -163,6 +163,9 @@ impl StatisticsOptions {
     /// The metrics that a condition needs are measured and published in addition to the chosen metrics. For a condition
     /// about a percentile, the distributions are also measured and published.
     ///
+    /// In the options of a source, a condition needs no topic. A condition with the name of another topic or source is
+    /// not judged, and the node logs a warning.
+    ///
     /// ```
     /// use rclrs_topic_statistics::{health::Expectations, StatisticsOptions};
     ///

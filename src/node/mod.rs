@@ -22,7 +22,7 @@ use std::{
 
 use rclrs::{log_info, ClockType, Node};
 #[cfg(feature = "expectation_file")]
-use topic_statistics_core::{expectation_file::ExpectationFile, schedule::judges::why_unjudged, Escaped};
+use topic_statistics_core::{expectation_file::ExpectationFile, schedule::judges::why_unjudged};
 use topic_statistics_core::{
     health::{Expectations, Names, NodeExpectations},
     mutex::lock,
@@ -38,7 +38,7 @@ use topic_statistics_core::{
         state::Schedule,
     },
     totals::TopicTotals,
-    Metric, SourceKind,
+    Escaped, Metric, SourceKind,
 };
 
 #[cfg(feature = "interfaces")]
@@ -369,6 +369,7 @@ impl NodeStatistics {
     /// Sets the expectations of a new source: the source's own ones, or else those in the file of expectations.
     fn expect(&self, source: &Arc<Source>, own: Option<Expectations>) {
         let (names, kind) = (source.names(), source.kind());
+        self.warn_of_other_names(source, own.as_ref());
         #[cfg(feature = "expectation_file")]
         if let (Some(file), None) = (&self.expectation_file, &own) {
             for condition in file.named_conditions(names, kind) {
@@ -383,6 +384,18 @@ impl NodeStatistics {
         }
         if let Some(expectations) = own.or_else(|| self.file_expectations(names, kind)) {
             self.running.scheduler.expect(source, expectations);
+        }
+    }
+
+    /// Warns about each condition in a source's own options that has the name of another source.
+    pub(super) fn warn_of_other_names(&self, source: &Source, own: Option<&Expectations>) {
+        for (_, condition) in own.into_iter().flat_map(Expectations::conditions) {
+            if condition.topic().is_some_and(|topic| !source.names().include(topic)) {
+                let name = Escaped(&source.name);
+                self.warn(&format!(
+                    "{condition} is not judged: it is in the options of {name}, which has another name"
+                ));
+            }
         }
     }
 

@@ -355,6 +355,7 @@ impl NodeStatistics {
             SourceKind::Timer => source,
             _ => source.of_topic(name, &given),
         });
+        self.warn_of_other_names(&source, statistics.expectations.as_ref());
         if let Some(expectations) = statistics.expectations {
             self.running.scheduler.expect(&source, expectations);
         }

@@ -129,6 +129,34 @@ impl SequenceAlloc for Uninstalled {
 }
 
 #[test]
+fn own_conditions_with_another_name_are_warned_of() {
+    if shares_its_process() {
+        return;
+    }
+    warnings::collect();
+    let (_executor, _node, statistics) = measured("misspelled", StatisticsOptions::new());
+    let conditions = "rate>1 imu: rate>2 /imu: rate>3 /misspelled:/imu: rate>4 /imuu: rate>5 tick: rate>6";
+    let expected =
+        StatisticsOptions::new().expect(Expectations::new().warn_unless(conditions.parse().unwrap()));
+    let _imu = statistics.create_subscription("imu".statistics(expected), |_: Imu| ()).unwrap();
+    let warned: Vec<_> =
+        warnings::so_far().into_iter().filter(|text| text.contains("is not judged")).collect();
+    let because = |name| format!("is not judged: it is in the options of {name}, which has another name");
+    let imu = because("/misspelled:/imu");
+    assert_eq!(warned.len(), 2, "{warned:#?}");
+    assert!(warned[0].contains(&format!("/imuu: rate>5 {imu}")), "{warned:#?}");
+    assert!(warned[1].contains(&format!("tick: rate>6 {imu}")), "{warned:#?}");
+
+    let tick = Expectations::new().warn_unless("tick: rate>6 tock: rate>7".parse().unwrap());
+    let options =
+        StatisticsOptions::new().expect(tick).source_name(SourceName::Custom("/misspelled:tick".to_owned()));
+    let _timer =
+        statistics.create_timer_repeating(Duration::from_secs(1).statistics(options), || ()).unwrap();
+    assert_eq!(warnings_of(&format!("tock: rate>7 {}", because("/misspelled:tick"))), 1);
+    assert_eq!(warnings_of("is not judged"), 3, "{:#?}", warnings::so_far());
+}
+
+#[test]
 fn without_introspection_a_type_has_all_metrics_but_ages() {
     if shares_its_process() {
         return;
