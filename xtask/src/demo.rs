@@ -50,7 +50,7 @@ pub fn run(environment: &Environment, project: &Path, seconds: Option<u64>) -> R
     eprintln!(
         "talker (imu and chatter, 100 Hz) -> listener -> /statistics -> topic_monitor. End with Ctrl-C.\n\
          To read it from another terminal: ROS_DOMAIN_ID={domain} cargo xtask run -- python3 \
-         examples/statistics_reader.py\nWhat talker and listener say is in {}",
+         examples/statistics_reader.py\nThe logs of talker and listener are in {}",
         logs.display()
     );
     let mut monitor = program("topic_monitor", &["--from-statistics"]);
