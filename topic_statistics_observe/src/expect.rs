@@ -150,7 +150,8 @@ impl Source {
         let is_before = row.last_message.zip(start).is_some_and(|(message, start)| message < start);
         if self.judge.health().cause == Cause::NoMessageYet && first.messages == Some(0) && is_before {
             let window = Window::new(first.window.start, first.window.start);
-            self.judge.accept(&JudgedWindow::new(window, Duration::ZERO, Some(1)), |_| Value::Unknown);
+            let window = JudgedWindow::new(window, Duration::ZERO, Some(1)).with_count(0);
+            self.judge.accept(&window, |_| Value::Unknown);
         }
     }
 
@@ -180,7 +181,9 @@ impl Source {
             None => nanoseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()),
         };
         let window = Window::from_nanoseconds(stop.saturating_sub(nanoseconds(silent)), stop);
-        Some(JudgedWindow::new(window, silent, Some(0)))
+        let missing = (silent.as_nanos() + period.as_nanos() / 2).checked_div(period.as_nanos());
+        let count = missing.and_then(|missing| u64::try_from(missing).ok()).unwrap_or(1);
+        Some(JudgedWindow::new(window, silent, Some(0)).with_count(count))
     }
 }
 
@@ -292,6 +295,10 @@ mod tests {
         assert_eq!((&*judged.name, judged.health.level), ("/imu", Level::Error));
         assert_eq!((judged.health.lasting, judged.change.is_some()), (Duration::from_secs(3), true));
         assert!(judge_both(105).is_none() && judge_both(107).unwrap().change.is_none());
+
+        // A silence counts as the windows that are missing, so that an outage has its full weight in a service level.
+        let judged = expected.judged(&[&imu]).map(|(_, judge)| judge.windows()).collect::<Vec<_>>();
+        assert_eq!(judged, [[2, 0, 6, 0]], "two windows OK, then six seconds of silence");
 
         // After the last window, the time since the last message is computed anew, not taken from the window.
         let mut expected = self::expected("/imu", "error_unless: silent<2s");

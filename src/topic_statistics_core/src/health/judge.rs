@@ -28,19 +28,28 @@ pub struct JudgedWindow {
     /// Whether some messages are the history of transient local publishers. Such a window is not compared with the
     /// expectations.
     pub has_history: bool,
+    /// The number of windows that [`Judge::windows`] counts for this one: 1, or the number of missing windows if this
+    /// one is a silence in their place.
+    pub count: u64,
 }
 
 impl JudgedWindow {
     /// Creates a window of that length on the monotonic clock. `messages` is the number of messages; `None` if the
     /// number is unknown.
     pub fn new(window: Window, length: Duration, messages: Option<u64>) -> Self {
-        Self { window, length, messages, has_history: false }
+        Self { window, length, messages, has_history: false, count: 1 }
     }
 
     /// Sets whether some messages of the window are history: published before the subscription matched their publisher.
     #[must_use]
     pub fn with_history(self, has_history: bool) -> Self {
         Self { has_history, ..self }
+    }
+
+    /// Sets the number of windows that [`Judge::windows`] counts for this one.
+    #[must_use]
+    pub fn with_count(self, count: u64) -> Self {
+        Self { count, ..self }
     }
 }
 
@@ -248,7 +257,8 @@ impl Judge {
             Phase::Judging { after_silence } => self.judge(window, start, after_silence, &mut value),
         }
         if self.phase != Phase::NoMessageYet || self.health.level != Level::Ok {
-            self.windows[self.health.level as usize] += 1;
+            let windows = &mut self.windows[self.health.level as usize];
+            *windows = windows.saturating_add(window.count);
         }
         self.health.window = Some(window.window);
         self.health.lasting = self.elapsed.saturating_sub(self.since);
