@@ -84,6 +84,19 @@ impl Windows {
         self.0.iter().filter(move |(ended, ..)| is_within(ended)).map(|(.., figures)| figures)
     }
 
+    /// Returns the largest number of samples in one window. Of a window that is longer than the last two, such as the
+    /// first window of a source, only the part counts that has their length.
+    fn most_samples(&self, span: Span) -> u64 {
+        let usual = self.0.iter().rev().take(2).map(|(_, length, _)| *length).max().unwrap_or_default();
+        let windows = self.0.iter().filter(|(ended, ..)| *ended > span.0 && *ended <= span.1);
+        let samples =
+            windows.filter(|(.., figures)| !figures.average.is_nan()).map(|(_, length, figures)| {
+                let part = usual.as_secs_f64() / usual.max(*length).as_secs_f64();
+                (figures.sample_count as f64 * part).ceil() as u64
+            });
+        samples.max().unwrap_or_default()
+    }
+
     fn count(&self, span: Span) -> u64 {
         self.within(span).map(|figures| figures.sample_count).fold(0, u64::saturating_add)
     }
@@ -97,8 +110,8 @@ pub struct PathHop {
     pub min: f64,
     pub max: f64,
     pub count: u64,
-    /// The largest number of samples in one window. The counts of two hops can differ by this number, because their
-    /// windows end at different times.
+    /// The largest number of samples in one window of the usual length. The counts of two hops can differ by this
+    /// number, because their windows end at different times.
     of_one_window: u64,
     /// The number of messages received on the input topic. `None` if unknown.
     pub received: Option<u64>,
@@ -238,7 +251,7 @@ impl Hops {
             min: known().map(|figures| figures.minimum).fold(f64::NAN, f64::min),
             max: known().map(|figures| figures.maximum).fold(f64::NAN, f64::max),
             count,
-            of_one_window: known().map(|figures| figures.sample_count).max().unwrap_or_default(),
+            of_one_window: hop.windows.most_samples(span),
             // If no sample exists, the number of received messages is unknown, because the middleware may provide no
             // source timestamps.
             received: sum_of(Metric::SourceToCallback, input, &|windows| {
@@ -348,6 +361,26 @@ mod tests {
         assert!(same([10, 10], 10) && same([10, 9], 9));
         assert!(!same([10, 5], 5), "every second message has caused no publication");
         assert!(!same([10, 10], 20), "half of the publications have another cause");
+    }
+
+    #[test]
+    fn a_long_first_window_does_not_hide_other_messages() {
+        let same = |counts: [[u64; 2]; 4]| {
+            let mut hops = Hops::default();
+            for (stop, counts) in (1..).zip(counts) {
+                let length = Duration::from_secs(if stop == 1 { 2 } else { 1 });
+                for (source, count) in ["/a:/scan:/points", "/b:/points:/cmd_vel"].into_iter().zip(counts) {
+                    let window = window(stop, &[(COST, 10.0, count)]);
+                    hops.add_window(source, &Window { length, ..window });
+                }
+            }
+            hops.paths("/scan", "/cmd_vel")[0].is_of_same_messages()
+        };
+        assert!(
+            !same([[40, 13], [20, 7], [20, 6], [20, 7]]),
+            "the second node publishes for every third message"
+        );
+        assert!(same([[40, 20], [20, 20], [20, 20], [20, 20]]), "the second hop appeared a second later");
     }
 
     #[test]
