@@ -80,8 +80,7 @@ impl IntoIterator for Conditions {
     }
 }
 
-/// A condition on one quantity. `Display` writes the text that was parsed, but without
-/// the spaces around the operator.
+/// A condition on one quantity. `Display` writes the text that was parsed, but without the spaces around the operator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     topic: Option<Box<str>>,

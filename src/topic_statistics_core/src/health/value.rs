@@ -68,9 +68,10 @@ impl Value {
     ///
     /// The value is missing in four cases. The source is silent. Or the metric starts at the header stamp, but the
     /// publisher does not set the stamp. Or the metric needs simulated time, but simulated time has not begun. Or the
-    /// metric starts at the header stamp, which is on another clock. In all other cases the value is unknown, for example because the system clock was stepped, samples were lost, a
-    /// callback still runs, the middleware does not report the value, or the type has no header. A metric with one
-    /// sample per window needs no message, so its value is not missing if the source is silent.
+    /// metric starts at the header stamp, which is on another clock. In all other cases the value is unknown, for
+    /// example because the system clock was stepped, samples were lost, a callback still runs, the middleware does not
+    /// report the value, or the type has no header. A metric with one sample per window needs no message, so its value
+    /// is not missing if the source is silent.
     ///
     /// In a window with one message, the number of periods is known: 0.
     pub fn without_sample(
