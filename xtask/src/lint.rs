@@ -96,7 +96,7 @@ fn in_each(project: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Result<O
     Ok(Outcome::Passed)
 }
 
-/// Runs clippy with all features. (Two lines of code are compiled only without a feature. They are not checked.)
+/// Runs clippy with all features. So it does not check the few lines below `#[cfg(not(feature = ...))]`.
 fn clippy(environment: &Environment, workspace: &Path) -> Result<Outcome> {
     let mut clippy = environment.command("cargo");
     clippy.current_dir(workspace).args(["clippy", "--locked", "--workspace", "--all-targets"]);

@@ -107,8 +107,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns a window of a subscription that has the library's own figures. It is used to check only the health after
-    /// that window. `lost` is the number of messages lost in the window.
+    /// Returns a window whose figures are copied from the library's window of a subscription. It is used to check only the
+    /// health after that window. `lost` is the number of messages lost in the window.
     pub fn as_reported(ours: &WindowStatistics, lost: Option<u64>) -> Self {
         let start = ours.window.start.as_nanoseconds();
         let single = |(metric, summary): &(Metric, Summary)| match metric {
