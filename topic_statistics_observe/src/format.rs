@@ -34,7 +34,7 @@ pub fn figure(value: f64) -> String {
 }
 
 /// Removes zeros at the end of a decimal fraction.
-pub(crate) fn without_zeros(number: &str) -> &str {
+pub fn without_zeros(number: &str) -> &str {
     match number.contains('.') {
         true => number.trim_end_matches('0').trim_end_matches('.'),
         false => number,

@@ -26,7 +26,6 @@ pub mod bounds;
 pub mod error;
 #[cfg(feature = "views")]
 pub mod expect;
-#[cfg(feature = "views")]
 pub mod format;
 #[cfg(feature = "generate")]
 pub mod generate;
