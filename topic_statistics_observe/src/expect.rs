@@ -42,6 +42,8 @@ pub struct Expected {
     /// A time on the monotonic clock, and the nanoseconds since the Unix epoch that correspond to it. `None` to use the
     /// present time on the clocks of this host.
     times: Option<(Instant, i64)>,
+    /// The time of the last comparison.
+    judged: Option<Instant>,
 }
 
 /// The result of the comparison of one row with its expectations.
@@ -63,8 +65,11 @@ struct Source {
 }
 
 impl Expected {
+    /// A live program compares many times a second. If this time passes between two comparisons, the program was stopped.
+    const STOPPED: Duration = Duration::from_secs(10);
+
     pub fn new(file: ExpectationFile, period: Duration) -> Self {
-        Self { file, period, sources: BTreeMap::new(), times: None }
+        Self { file, period, sources: BTreeMap::new(), times: None, judged: None }
     }
 
     /// Sets a monotonic time, and the same time in nanoseconds since the Unix epoch, to judge windows of the past.
@@ -78,6 +83,7 @@ impl Expected {
         if self.sources.len() > rows.len() {
             self.sources.retain(|name, _| rows.iter().any(|row| row.name == *name));
         }
+        self.begin_after_stop(now);
         let mut judged = vec![];
         for row in rows {
             let source = self.sources.entry(row.name.clone()).or_insert_with(|| {
@@ -100,6 +106,16 @@ impl Expected {
             judged.push(JudgedRow { name: row.name.clone(), health: source.judge.health().clone(), change });
         }
         judged
+    }
+
+    /// If the program was stopped, for example by Ctrl-Z, it does not know the windows of this time. So this time is not
+    /// a silence of the rows.
+    fn begin_after_stop(&mut self, now: Instant) {
+        let between = self.judged.replace(now).map(|judged| now.saturating_duration_since(judged));
+        let is_live = self.times.is_none();
+        if is_live && between.is_some_and(|between| between >= Self::STOPPED) {
+            self.sources.values_mut().flatten().for_each(|source| source.judged_until = now);
+        }
     }
 
     /// Compares the rows and sets their health. Returns the names of the rows whose level changed, with the change.
@@ -322,6 +338,19 @@ mod tests {
         expected.judge(&[], &rows.iter().collect::<Vec<_>>(), at(1013));
         expected.judge(&[], &[&rows[0]], at(1014));
         assert_eq!(expected.sources.len(), 1);
+    }
+
+    #[test]
+    fn the_time_in_which_the_program_was_stopped_is_no_silence() {
+        let mut expected = expected("/imu", "error_unless: rate>=50");
+        let mut imu = row("/imu", 100.0, 0);
+        judge(&mut expected, &mut imu, window(100, 100.0, 0));
+        assert!(judge_silent(&mut expected, &imu, 3700).is_none(), "stopped for an hour");
+        assert!(judge_silent(&mut expected, &imu, 3702).is_none(), "the next window is not overdue yet");
+        let health = judge_silent(&mut expected, &imu, 3703).unwrap().health;
+        assert_eq!((health.level, health.lasting), (Level::Stale, Duration::from_secs(3)), "{health}");
+        let windows = expected.judged(&[&imu]).map(|(_, judge)| judge.windows()).collect::<Vec<_>>();
+        assert_eq!(windows, [[1, 0, 0, 3]]);
     }
 
     #[test]
