@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # `cargo xtask fuzz`: builds the fuzz targets in the arguments, or all targets, with $CARGO_FUZZ. Runs each target for
-# $SECONDS_EACH from its seeds. Prints the last line of libFuzzer's progress, or the end of a failed target's output.
+# $SECONDS_EACH (0: not at all) from its seeds. Prints the last line of libFuzzer's progress, or the end of a failed
+# target's output.
 set -euo pipefail
 # This build has a separate directory, because cargo allows only one build at a time in a directory. In the same
 # directory, a test that builds a program would wait for this build, which `.ci/run` runs at a low priority.
@@ -40,4 +41,5 @@ one=
 [ ${#targets[@]} -gt 1 ] || one=${targets[0]}
 CARGO_PROFILE_DEV_INCREMENTAL=false CARGO_PROFILE_DEV_OPT_LEVEL=$optimised RUSTFLAGS=-Cdebuginfo=0 \
   "$CARGO_FUZZ" build --dev --sanitizer none --codegen-units 16 --fuzz-dir testing/fuzz --target-dir "$place" ${one:+"$one"}
+[ "$SECONDS_EACH" != 0 ] || exit 0
 printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I {} bash -euo pipefail -c 'run {}'

@@ -86,7 +86,7 @@ enum Verb {
     Fuzz {
         /// Only these targets
         targets: Vec<String>,
-        /// How long each target runs, in seconds
+        /// How long each target runs, in seconds; with 0, the targets are only built
         #[arg(long, default_value_t = 20)]
         seconds: u64,
         #[command(flatten)]
