@@ -33,6 +33,12 @@ def on_event(event):
     print_json({'event': lost, 'node': event.node_name, 'time': time.monotonic()})
 
 
+def on_matched(change):
+    # On Jazzy, a report without a change may follow.
+    if change.current_count_change:
+        print_json({'matched': change.current_count})
+
+
 def nanoseconds(stamp):
     return stamp.sec * 1_000_000_000 + stamp.nanosec
 
@@ -79,7 +85,7 @@ def read_commands():
 
 callbacks = SubscriptionEventCallbacks()
 if '--matched' in sys.argv:
-    callbacks.matched = lambda change: print_json({'matched': change.current_count})
+    callbacks.matched = on_matched
 events = node.create_subscription(MessagesLostEvent, '/events/messages_lost', on_event, 100, event_callbacks=callbacks)
 threading.Thread(target=read_commands, daemon=True).start()
 try:

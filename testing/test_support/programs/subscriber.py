@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subscribes to `sensor_msgs/Imu` on `imu`, or to `std_msgs/String` on `chatter`. Answers each line of its standard
-input with the number of messages received.
+input with the number of messages received, or, if the line is the name of a topic, with the number of subscriptions to
+this topic that the program has discovered.
 
 The program ends when its input ends.
 """
@@ -54,7 +55,8 @@ def read_commands():
     for line in sys.stdin:
         if arguments.destroy_first and len(nodes) == arguments.nodes:
             executor.create_task(destroy_first)
-        print(count, flush=True)
+        topic = line.strip()
+        print(nodes[0].count_subscribers(topic) if topic.startswith('/') else count, flush=True)
     rclpy.shutdown()
 
 

@@ -41,7 +41,7 @@ fn each_message_of_python_is_in_one_window() {
     let mut reader = Reader::start_with_depth(domain(), 1000);
     let arguments = ["--rate", "100", "--stamp-age", "0.5", "--count", "100", "--subscribers", "4"];
     let _publisher = start("publisher.py", &arguments, &all);
-    let _subscriber = start("subscriber.py", &[], &[all[0], all[1], ("DISTRIBUTIONS", "true")]);
+    let mut subscriber = start("subscriber.py", &[], &[all[0], all[1], ("DISTRIBUTIONS", "true")]);
     let simulated = ["--ros-args", "-r", "__node:=simulated", "-p", "use_sim_time:=true"];
     let _simulated = start("subscriber.py", &simulated, &all);
     let mut relay = command("python3", &["-c", RELAY], domain());
@@ -67,6 +67,7 @@ fn each_message_of_python_is_in_one_window() {
     ];
     let sources = expected.map(|(source, metric, _)| (source, metric));
     settle(&mut reader, &sources);
+    wait_for("the subscription to distributions", || subscriber.request("/statistics/distribution") == "1");
     // The publisher waits for four subscriptions. The fourth subscription is created only now, after the readers have
     // found all other nodes.
     let mut plain = Program::start("subscriber.py", &["--ros-args", "-r", "__node:=plain"], domain());
