@@ -103,11 +103,12 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
         ControlFlow::Continue(())
     }
 
-    /// If the chunk has no message to read, and so can be skipped, returns its first and its last log time.
+    /// If the chunk has no message to read, and no definition that only a chunk has, and so can be skipped, returns its
+    /// first and its last log time.
     fn skipped(&self, at: u64, chunk: &ChunkHead) -> Option<(i64, i64)> {
         let (start, end) = (i64::try_from(chunk.start).ok()?, i64::try_from(chunk.end).ok()?);
         let is_wanted = self.summary.wants_chunk(at) && self.state.feed.wants_times(start, end);
-        (!is_wanted).then_some((start, end))
+        (self.summary.has_definitions && !is_wanted).then_some((start, end))
     }
 
     /// Reads the content of a chunk. Its messages are accepted only if the whole content is valid. If the file ends

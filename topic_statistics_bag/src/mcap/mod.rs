@@ -52,6 +52,7 @@ pub(crate) fn read<R: Read + Seek>(file: R, feed: &mut Feed<'_>) -> io::Result<C
         op::STATISTICS => {
             if let Ok(Record::Statistics(statistics)) = mcap::parse_record(kind, body) {
                 summary.messages = Some(statistics.message_count);
+                summary.channels = Some(statistics.channel_count);
             }
         }
         // If a writer leaves the schemas out of the summary, the channel is ignored here, because a chunk defines the
@@ -65,6 +66,8 @@ pub(crate) fn read<R: Read + Seek>(file: R, feed: &mut Feed<'_>) -> io::Result<C
     if summary.is_damaged {
         feed.note(NoteKind::Summary);
     }
+    summary.has_definitions =
+        summary.channels.is_some_and(|channels| definitions.count() >= channels as usize);
     let counts = Counts::default();
     let state = State { feed, definitions, pending: vec![], counts };
     let mut reader = Reader { input, summary, state };
@@ -152,6 +155,11 @@ impl Definitions {
     /// Returns a channel. The outer `None`: the channel is not defined. The inner `None`: its topic is not read.
     fn get(&self, id: u16) -> Option<&Option<Channel>> {
         self.channels.get(usize::from(id))?.as_ref()
+    }
+
+    /// Returns the number of channels that are defined.
+    fn count(&self) -> usize {
+        self.channels.iter().flatten().count()
     }
 
     /// Returns whether the schema of a channel is already defined, or the channel has no schema.

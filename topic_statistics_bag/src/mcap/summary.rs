@@ -20,6 +20,10 @@ pub(super) struct Summary {
     pub(super) is_damaged: bool,
     /// The number of messages in the file. `None` if the summary does not contain this number.
     pub(super) messages: Option<u64>,
+    /// The number of channels in the file. `None` if the summary does not contain this number.
+    pub(super) channels: Option<u32>,
+    /// Whether the summary defines all channels of the file. If not, a chunk can define a channel of a later chunk.
+    pub(super) has_definitions: bool,
     /// The offsets of the chunks, and whether a chunk can have messages of a topic that is read.
     chunks: BTreeMap<u64, bool>,
 }
@@ -59,6 +63,7 @@ impl Summary {
         if self.is_damaged {
             self.chunks.clear();
             self.messages = None;
+            self.channels = None;
         }
         Ok(())
     }

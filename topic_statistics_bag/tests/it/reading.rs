@@ -6,7 +6,7 @@ use std::{fs, ops::ControlFlow, time::Duration};
 
 use mcap::WriteOptions;
 use topic_statistics_bag::{
-    Bag, BagClock, BagError, BagTime, Progress, ReadOptions, Stamps, TopicWindow, Visitor,
+    Bag, BagClock, BagError, BagTime, NoteKind, Progress, ReadOptions, Stamps, TopicWindow, Visitor,
 };
 use topic_statistics_core::{Metric, Timestamp};
 
@@ -171,6 +171,24 @@ fn a_part_of_a_bag_is_read_without_the_chunks_of_the_rest() {
     for period in [Duration::ZERO, Duration::from_micros(999), Duration::from_secs(86_401), Duration::MAX] {
         let invalid = error(ReadOptions::new().period(period));
         assert!(matches!(invalid, BagError::InvalidPeriod { .. }), "{invalid}");
+    }
+}
+
+#[test]
+fn a_part_of_a_bag_is_read_also_if_only_its_first_chunk_defines_the_channels() {
+    let (channels, messages) = two_topics(10);
+    let options = || WriteOptions::new().chunk_size(Some(2000));
+    let file = mcap(options(), &channels, &messages);
+    let unclosed = file[..records_of(&file, DATA_END)[0]].to_vec();
+    let options = [options().repeat_channels(false), options().repeat_channels(false).emit_statistics(false)];
+    let unrepeated = options.map(|options| mcap(options, &channels, &messages));
+    let read = |file: &[u8]| read_with(file, &ReadOptions::new().from(after(3)).to(after(6)));
+    let expected = read(&file);
+    for (file, notes) in
+        [(unclosed, vec![NoteKind::Unfinished])].into_iter().chain(unrepeated.map(|file| (file, vec![])))
+    {
+        let part = read(&file);
+        assert_eq!((part.notes(), part.windows.text()), (notes, expected.windows.text()));
     }
 }
 
