@@ -27,6 +27,8 @@ use crate::{
 
 /// An event for the session.
 pub(crate) enum Event {
+    /// The earliest log time of the selected part of the bag, of any topic, before the first message.
+    Start(i64),
     /// A message, and its time on the clock of the windows, in the order of these times.
     Message(i64, Message),
     /// A message without a time on the clock of the windows.
@@ -119,6 +121,8 @@ pub(crate) struct Feed<'a> {
     order: Order,
     /// The earliest and the latest log time in the bag, of any topic.
     seen: Option<(i64, i64)>,
+    /// Whether a message was passed to the session.
+    has_started: bool,
     pub(crate) notes: Notes,
     pub(crate) recording: RecordingInfo,
     /// The number of messages of the selected topics in the selected part of the bag, so far.
@@ -172,6 +176,7 @@ impl<'a> Feed<'a> {
             gap: OpenGap::default(),
             order: Order::default(),
             seen: None,
+            has_started: false,
             notes: Notes::default(),
             recording: RecordingInfo::default(),
             messages: 0,
@@ -350,7 +355,7 @@ impl<'a> Feed<'a> {
         }
         self.close_gap(time);
         match self.order.push(time, message) {
-            Some(earliest) => self.push(Event::Message(earliest.time, earliest.message)),
+            Some(earliest) => self.push_message(earliest.time, earliest.message),
             None => ControlFlow::Continue(()),
         }
     }
@@ -387,9 +392,17 @@ impl<'a> Feed<'a> {
             self.push(Event::Gap(gap))?;
         }
         while let Some(earliest) = self.order.pop() {
-            self.push(Event::Message(earliest.time, earliest.message))?;
+            self.push_message(earliest.time, earliest.message)?;
         }
         self.flush()
+    }
+
+    fn push_message(&mut self, time: i64, message: Message) -> ControlFlow<()> {
+        if !std::mem::replace(&mut self.has_started, true) && self.options.clock == BagClock::Log {
+            let start = self.seen.map_or(time, |(first, _)| first.max(self.from));
+            self.push(Event::Start(start))?;
+        }
+        self.push(Event::Message(time, message))
     }
 
     /// Adds an event. Returns `Break` if the session has ended.

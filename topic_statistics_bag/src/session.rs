@@ -29,6 +29,10 @@ pub struct TopicWindow<'a> {
 
 /// The methods are called while a bag is read. After `Break`, the reading ends as if the bag ended there.
 pub trait Visitor {
+    /// Called before the first window with the log time of the first message of the selected part of the bag, of any
+    /// topic. Not called if the clock of the windows is not the log time.
+    fn start(&mut self, _start: Timestamp) {}
+
     /// Called when a window of a topic has ended, in the order of the ends.
     fn window(&mut self, _window: &TopicWindow<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
@@ -90,6 +94,7 @@ impl<'a> Session<'a> {
 
     pub(crate) fn handle(&mut self, event: Event) -> ControlFlow<()> {
         match event {
+            Event::Start(start) => self.visitor.start(Timestamp::from_nanoseconds(start)),
             Event::Message(time, message) => return self.record(time, &message),
             Event::Progress(progress) => return self.visitor.progress(progress),
             Event::WithoutTime(channel) => {

@@ -25,7 +25,7 @@ pub struct Times {
 #[derive(Debug)]
 pub struct BagRows {
     rows: BTreeMap<String, BagRow>,
-    /// The conversion of times. `None` before the first window.
+    /// The conversion of times. `None` before the first message.
     times: Option<Times>,
 }
 
@@ -67,6 +67,11 @@ impl BagRows {
             (name.to_owned(), BagRow::new(row))
         });
         Self { rows: rows.collect(), times: None }
+    }
+
+    /// Sets the start of the bag, or of its selected part.
+    pub fn start(&mut self, start: Timestamp) {
+        self.times = Some(Times::new(start));
     }
 
     /// Updates the row of a topic. Returns whether the row got a new window.

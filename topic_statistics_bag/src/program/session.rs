@@ -36,6 +36,8 @@ pub struct Session {
     pub report: Option<Report<BufWriter<Stdout>>>,
     pub expected: Option<Expected>,
     bar: Bar,
+    /// The length of a window, in nanoseconds.
+    period: i64,
     /// The time at which the latest windows ended, and the names of the topics that have a full window with this end.
     batch: (Timestamp, Vec<String>),
     error: Option<io::Error>,
@@ -56,6 +58,7 @@ impl Session {
             report: has_lines.then(|| Report::new(BufWriter::new(io::stdout()), arguments.json)),
             expected: expected.map(|file| Expected::new(file, arguments.window)),
             bar,
+            period: arguments.window.as_nanos().try_into().unwrap_or(i64::MAX),
             batch: (Timestamp::from_nanoseconds(i64::MIN), vec![]),
             error: None,
         }
@@ -94,6 +97,20 @@ impl Session {
         }
     }
 
+    /// Compares the time before the first window, which ends at `stop`, with the expectations: no topic that is read has
+    /// a message in this time, but other topics of the bag can have some.
+    fn judge_before(&mut self, stop: Timestamp) -> io::Result<()> {
+        /// The largest number of windows. Of a longer time, the first window is longer.
+        const WINDOWS: i64 = 1000;
+        let Some(times) = self.rows.times() else { return Ok(()) };
+        let before = stop.as_nanoseconds().saturating_sub(times.start.as_nanoseconds());
+        for number in (1..=(before / self.period).min(WINDOWS)).rev() {
+            self.batch.0 = Timestamp::from_nanoseconds(stop.as_nanoseconds() - number * self.period);
+            self.end_batch()?;
+        }
+        Ok(())
+    }
+
     /// Processes the windows that ended at the same time: compares them with the expectations, records and prints them.
     fn end_batch(&mut self) -> io::Result<()> {
         let (now, new) = (self.now(), std::mem::take(&mut self.batch.1));
@@ -125,10 +142,17 @@ impl Session {
 }
 
 impl Visitor for Session {
+    fn start(&mut self, start: Timestamp) {
+        self.rows.start(start);
+        self.rows.times().into_iter().for_each(|times| self.start(times));
+    }
+
     fn window(&mut self, window: &TopicWindow<'_>) -> ControlFlow<()> {
         let stop = window.statistics.window.stop;
         if stop != self.batch.0 {
-            if let Err(error) = self.end_batch() {
+            let is_first = self.batch.0 == Timestamp::from_nanoseconds(i64::MIN);
+            let ended = self.end_batch();
+            if let Err(error) = ended.and_then(|()| if is_first { self.judge_before(stop) } else { Ok(()) }) {
                 self.error = Some(error);
                 return ControlFlow::Break(());
             }

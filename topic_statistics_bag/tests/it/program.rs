@@ -334,6 +334,29 @@ fn expectations_report_changes_and_the_state_at_the_end_decides() {
     }
 }
 
+/// The verdict and the times of the changes do not depend on whether other topics of the bag are read.
+#[test]
+fn a_topic_is_judged_from_the_start_of_the_bag_whatever_topics_are_read() {
+    let late = regular("/late", 100, 16, 18, 5);
+    let bag = write("a.mcap", &[regular("/imu", 10, 0, 18, 5), late]);
+    let text = "topics: {/late: {error_unless: rate>=200, silence: error}}";
+    let file = bag.beside("robot.yaml", text);
+    let ended =
+        [&["--topics", "/late"][..], &["--topics", "/late", "/imu"], &["--topics", "/late", "--from", "2"]]
+            .map(|topics| {
+                run(&bag.path, &[topics, &["--expect", &file, "--require", "/late: rate>=200"]].concat())
+            });
+    for (ended, slow) in ended.iter().zip(["17.9", "17.9", "15.9"]) {
+        assert_eq!(ended.status, Some(1), "{ended:?}");
+        for expected in [
+            "after 12.9 s, /late: OK -> ERROR: no message yet, since 13 s",
+            &format!("/late: rate>=200 failed in 1 of 1 window, first after {slow} s"),
+        ] {
+            assert!(ended.errors.contains(expected), "{expected}: {}", ended.errors);
+        }
+    }
+}
+
 #[test]
 fn printed_expectations_are_fulfilled_by_the_bag_and_not_by_a_slower_one() {
     let bag = ten_seconds();
