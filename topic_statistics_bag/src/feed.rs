@@ -14,7 +14,7 @@ use crate::{
     channel_metadata::Publisher,
     data::Data,
     error::{BagError, NoteKind, Notes},
-    gaps::OpenGap,
+    gaps::{Gap, OpenGap},
     message::{ChannelKey, Message},
     options::{BagClock, ReadOptions},
     order::Order,
@@ -34,7 +34,7 @@ pub(crate) enum Event {
     /// A message without a time on the clock of the windows.
     WithoutTime(ChannelKey),
     /// The start and the end of a period in which messages may be missing.
-    Gap((i64, i64)),
+    Gap(Gap),
     /// A new topic. Its index is the number of topics before it.
     Topic(Box<TopicDefinition>),
     /// A new channel: the index of its topic, and its publisher if the bag names this publisher. The [`ChannelKey`] of
@@ -276,11 +276,12 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Begins a gap, because a part of a file could not be read. `start` is the earliest possible log time of the
-    /// missing messages, if this time is known.
-    pub(crate) fn miss(&mut self, start: Option<i64>) {
-        let start = start.map(|start| start.saturating_add(self.shift));
-        self.gap.begin(start.filter(|_| self.options.clock == BagClock::Log));
+    /// Begins a gap, because a part of a file could not be read. `times` are the first and the last possible log time
+    /// of the missing messages, if these times are known.
+    pub(crate) fn miss(&mut self, times: Option<(i64, i64)>) {
+        let shifted = |time: i64| time.saturating_add(self.shift);
+        let times = times.map(|(start, end)| (shifted(start), shifted(end)));
+        self.gap.begin(times.filter(|_| self.options.clock == BagClock::Log));
         self.is_missing_behind_pending |= self.runs.has_pending();
     }
 

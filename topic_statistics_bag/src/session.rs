@@ -127,7 +127,7 @@ impl<'a> Session<'a> {
         }
         self.first.get_or_insert(time);
         self.latest = self.latest.max(time);
-        if self.window.is_some_and(|(start, _)| self.gaps.overlaps(start, time.saturating_add(1))) {
+        if self.gaps.separates(topic.latest, time) {
             self.clock.set(time);
             topic.forget_last(&self.clock);
         }
@@ -173,16 +173,17 @@ impl<'a> Session<'a> {
         self.clock.set(stop);
         let start = self.window.map_or(stop, |(start, _)| start);
         let length = stop.saturating_sub(start);
-        self.gaps.forget_before(start);
         // Only the last window includes the messages exactly at its end.
         let end = if is_whole { stop } else { stop.saturating_add(1) };
         let gap = self.gaps.overlaps(start, end).then(|| Window::from_nanoseconds(start, stop));
-        let Self { topics, visitor, clock, .. } = self;
+        let Self { topics, visitor, clock, gaps, .. } = self;
         for topic in topics {
-            let Some(statistics) = topic.end_window(clock, gap) else { continue };
+            let is_separated = gaps.separates(topic.latest, end - 1);
+            let Some(statistics) = topic.end_window(clock, gap, is_separated) else { continue };
             let is_whole = is_whole && i128::from(length) <= statistics.length.as_nanos() as i128;
             visitor.window(&TopicWindow { topic, statistics, is_whole })?;
         }
+        gaps.forget_before(stop);
         ControlFlow::Continue(())
     }
 

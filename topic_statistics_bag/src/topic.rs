@@ -99,6 +99,8 @@ pub struct Topic {
     pub(crate) messages: u64,
     pub(crate) without_time: u64,
     pub(crate) misplaced: u64,
+    /// The time of the latest message. [`i64::MIN`] before the first message.
+    pub(crate) latest: i64,
     /// Whether the publisher of at least one message is unknown.
     lacks_publisher: bool,
     nodes: Vec<(Gid, String)>,
@@ -132,6 +134,7 @@ impl Topic {
             recorder,
             started: None,
             messages: 0,
+            latest: i64::MIN,
             without_time: 0,
             misplaced: 0,
             lacks_publisher: false,
@@ -169,6 +172,7 @@ impl Topic {
         let Some(epoch) = self.recorder.epoch() else { return };
         let by = time.saturating_sub(message.log);
         let moved = |stamp: i64| if stamp == 0 { 0 } else { stamp.checked_add(by).unwrap_or(0) };
+        self.latest = time;
         self.lacks_publisher |= publisher.is_none();
         let (gid, number) = publisher.unwrap_or_default();
         let delivery = Delivery {
@@ -195,8 +199,14 @@ impl Topic {
     /// Ends the window at the current time of the clock. Returns `None` before the first message.
     ///
     /// If messages of this window may be missing, `gap` is the window; otherwise, `gap` is `None`. With a gap, all
-    /// figures except the number of received messages are unknown.
-    pub(crate) fn end_window(&mut self, clock: &ReadClock, gap: Option<Window>) -> Option<WindowStatistics> {
+    /// figures except the number of received messages are unknown. `is_separated` tells whether messages may be missing
+    /// since the latest message of the topic.
+    pub(crate) fn end_window(
+        &mut self,
+        clock: &ReadClock,
+        gap: Option<Window>,
+        is_separated: bool,
+    ) -> Option<WindowStatistics> {
         let started = Timestamp::from_nanoseconds(self.started?);
         let mut window = self.recorder.end_window(clock)?.statistics;
         if let Some(whole) = gap {
@@ -209,6 +219,8 @@ impl Topic {
             window.unstamped = false;
             window.metrics.iter_mut().for_each(|(_, summary)| *summary = Summary::default());
             window.distributions = Distributions::default();
+        }
+        if is_separated {
             self.forget_last(clock);
         }
         self.received = window.totals.map_or(0, |totals| totals.received);

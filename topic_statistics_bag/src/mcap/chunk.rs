@@ -79,11 +79,11 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
     pub(super) fn chunk(&mut self, at: u64, end: u64) -> ControlFlow<()> {
         let is_cut = end > self.input.len();
         let body = end - (at + HEAD);
-        let mut start = None;
+        let mut times = None;
         let fault = match ChunkHead::read(&mut self.input.until(end)) {
             None if is_cut => return ControlFlow::Continue(()),
             Some(chunk) if chunk.body() == Some(body) => {
-                start = i64::try_from(chunk.start).ok();
+                times = i64::try_from(chunk.start).ok().zip(i64::try_from(chunk.end).ok());
                 self.state.feed.recording.add_compression(&chunk.compression);
                 if let Some((first, last)) = self.skipped(at, &chunk) {
                     self.state.feed.see(first);
@@ -98,7 +98,7 @@ impl<R: Read + Seek> Reader<'_, '_, R> {
             }
             _ => ChunkFault::Content,
         };
-        self.state.feed.miss(start);
+        self.state.feed.miss(times);
         self.state.feed.note(NoteKind::Chunk { at, length: body + HEAD, fault });
         ControlFlow::Continue(())
     }

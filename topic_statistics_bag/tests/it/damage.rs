@@ -2,6 +2,8 @@
 
 //! Tests with truncated and damaged files: the readable parts are read, and notes report the unreadable parts.
 
+use std::time::Duration;
+
 use mcap::{Compression, WriteOptions};
 use proptest::prelude::*;
 use topic_statistics_bag::{Bag, ChunkFault, NoteKind, ReadOptions};
@@ -68,6 +70,29 @@ fn a_file_that_is_cut_off_anywhere_is_read_up_to_there() {
         assert!((80..206).contains(&bag.statistics.messages), "{compression:?} {}", bag.statistics.messages);
         assert!(matches!(bag.notes()[..], [NoteKind::CutOff { missing: 200_000, .. }]), "{:?}", bag.notes());
     }
+}
+
+#[test]
+fn losses_behind_a_damaged_chunk_are_counted_whatever_the_windows() {
+    let messages: Vec<_> =
+        every_10_ms(1000).into_iter().filter(|message| message.sequence % 10 != 5).collect();
+    let mut file = mcap(options(Some(Compression::Zstd)), &[proved("/imu", ONE, "/talker")], &messages);
+    let chunk = records_of(&file, CHUNK)[5];
+    file[chunk + 200] ^= 1;
+    let losses = [100, 1000, 3000, 20_000].map(|period| {
+        let bag = read_with(&file, &ReadOptions::new().period(Duration::from_millis(period)));
+        assert!(
+            matches!(bag.notes()[..], [NoteKind::Chunk { .. }, NoteKind::Count { .. }]),
+            "{:?}",
+            bag.notes()
+        );
+        let totals = bag.topic("/imu").totals();
+        // Of each ten messages, one was lost. The part with the damage has up to two losses more, at its ends.
+        let lost = totals.lost.unwrap();
+        assert!((lost..lost + 3).contains(&(totals.received / 9)), "{totals:?}");
+        lost
+    });
+    assert_eq!(losses, [losses[0]; 4]);
 }
 
 proptest! {
