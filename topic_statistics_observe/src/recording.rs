@@ -105,6 +105,7 @@ impl Recording {
         for row in rows {
             if let Some(RecordedTopic { row: last, .. }) = self.topics.get_mut(&row.name) {
                 (last.received, last.lost, last.out_of_order) = (row.received, row.lost, row.out_of_order);
+                last.publishers.clone_from(&row.publishers);
             } else if self.topics.len() < Self::MAX_TOPICS {
                 self.topics.insert(row.name.clone(), RecordedTopic::new(row, self.slot, &self.conditions));
             }

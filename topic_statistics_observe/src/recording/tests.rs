@@ -7,7 +7,7 @@ use topic_statistics_core::Metric;
 use super::*;
 use crate::{
     require::Conditions,
-    row::{Problem, Window},
+    row::{Problem, Publisher, Window},
     testing::{at, distribution, metric, row, window},
 };
 
@@ -104,6 +104,25 @@ fn a_condition_without_a_value_in_the_whole_run_has_failed() {
     recording.finish(&[], at(60));
     let last = "/imu: rate>1 failed: no window at the end of the run".to_owned();
     assert!(recording.failures().contains(&last), "{:?}", recording.failures());
+}
+
+#[test]
+fn the_totals_of_publishers_are_those_of_the_end() {
+    let (mut recording, mut imu) = recording("", [window(1, 100.0, 0)]);
+    let publisher = Publisher {
+        gid: String::new(),
+        node: None,
+        received: 150,
+        lost: Some(2),
+        out_of_order: Some(0),
+        last_message: 0,
+        last_received: at(1),
+    };
+    // These messages came after the last whole window.
+    (imu.received, imu.lost, imu.publishers) = (150, Some(2), vec![publisher]);
+    recording.finish(&[&imu], at(1));
+    let recorded = &recording.topics["/imu"].row;
+    assert_eq!((recorded.received, &recorded.publishers), (150, &imu.publishers));
 }
 
 #[test]
