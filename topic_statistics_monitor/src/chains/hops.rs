@@ -84,10 +84,22 @@ impl Windows {
         self.0.iter().filter(move |(ended, ..)| is_within(ended)).map(|(.., figures)| figures)
     }
 
+    /// Returns the longer length of the last two windows.
+    fn usual_length(&self) -> Duration {
+        self.0.iter().rev().take(2).map(|(_, length, _)| *length).max().unwrap_or_default()
+    }
+
+    /// Returns the start of the first window that ends in a span. The first window of a source is longer than others,
+    /// so it may start before the span.
+    fn start(&self, span: Span) -> Option<Instant> {
+        let first = self.0.iter().find(|(ended, ..)| *ended > span.0 && *ended <= span.1);
+        first.and_then(|(ended, length, _)| ended.checked_sub(*length))
+    }
+
     /// Returns the largest number of samples in one window. Of a window that is longer than the last two, such as the
     /// first window of a source, only the part counts that has their length.
     fn most_samples(&self, span: Span) -> u64 {
-        let usual = self.0.iter().rev().take(2).map(|(_, length, _)| *length).max().unwrap_or_default();
+        let usual = self.usual_length();
         let windows = self.0.iter().filter(|(ended, ..)| *ended > span.0 && *ended <= span.1);
         let samples =
             windows.filter(|(.., figures)| !figures.average.is_nan()).map(|(_, length, figures)| {
@@ -237,10 +249,15 @@ impl Hops {
             let found = self.sources.iter().filter(|(source, _)| plain(source) == name);
             found.filter_map(|(_, source)| get(source.get(&metric)?)).reduce(u64::saturating_add)
         };
+        // The node's subscriptions and publishers are counted in the time that the hop's windows cover.
+        let start = hop.windows.start(span);
+        let covered =
+            |windows: &Windows| (start.map_or(span.0, |start| start + windows.usual_length() / 2), span.1);
         let lost = |windows: &Windows| {
             // If no sample of the sequence gap exists, the losses are unknown: the middleware may provide no sequence
             // numbers.
-            let gaps = || windows.within(span).filter(|gap| gap.sample_count > 0 && gap.average >= 0.0);
+            let gaps =
+                || windows.within(covered(windows)).filter(|gap| gap.sample_count > 0 && gap.average >= 0.0);
             gaps().next()?;
             let lost = gaps().map(|gap| (gap.average * gap.sample_count as f64).round() as u64);
             Some(lost.fold(0, u64::saturating_add))
@@ -255,10 +272,12 @@ impl Hops {
             // If no sample exists, the number of received messages is unknown, because the middleware may provide no
             // source timestamps.
             received: sum_of(Metric::SourceToCallback, input, &|windows| {
-                Some(windows.count(span)).filter(|count| *count > 0)
+                Some(windows.count(covered(windows))).filter(|count| *count > 0)
             }),
             lost: sum_of(Metric::PublicationSeqGap, input, &lost),
-            publications: sum_of(Metric::PublishDuration, output, &|windows| Some(windows.count(span))),
+            publications: sum_of(Metric::PublishDuration, output, &|windows| {
+                Some(windows.count(covered(windows)))
+            }),
         }
     }
 }
@@ -381,6 +400,27 @@ mod tests {
             "the second node publishes for every third message"
         );
         assert!(same([[40, 20], [20, 20], [20, 20], [20, 20]]), "the second hop appeared a second later");
+    }
+
+    #[test]
+    fn a_hop_counts_the_messages_of_the_same_time_as_its_subscription_and_publisher() {
+        let mut hops = Hops::default();
+        for stop in 1..6 {
+            let input = [("source_to_callback_ms", 5.0, 10), ("publication_seq_gap", 0.5, 10)];
+            hops.add_window("/a:/scan", &window(stop, &input));
+            hops.add_window("/a:/cmd_vel", &window(stop, &[("publish_duration_ms", 0.1, 10)]));
+            // The first window of the hop has the messages of two windows of the subscription.
+            let (length, count) = if stop == 3 { (2, 20) } else { (1, 10) };
+            let window = window(stop, &[(COST, 10.0, count)]);
+            if stop >= 3 {
+                let length = Duration::from_secs(length);
+                hops.add_window("/a:/scan:/cmd_vel", &Window { length, ..window });
+                let hop = &hops.paths("/scan", "/cmd_vel")[0].0[0];
+                let all = 10 * (stop as u64 - 1);
+                let counts = (hop.count, hop.received, hop.publications, hop.lost);
+                assert_eq!(counts, (all, Some(all), Some(all), Some(all / 2)));
+            }
+        }
     }
 
     #[test]
