@@ -170,7 +170,10 @@ fn metrics(value: &str) -> Result<Vec<Metric>, String> {
         let metric = known.iter().copied().find(|metric| metric.name() == name);
         metric.ok_or_else(|| match name {
             "all" => "`all` is expected alone".to_owned(),
-            _ => format!("{name:?} is no metric; `all` is expected, or some of {}", names(&known)),
+            _ => format!(
+                "{name:?} is no metric that can be chosen; `all` is expected, or some of {}",
+                names(&known)
+            ),
         })
     };
     value.split(',').map(parse).collect()
@@ -277,6 +280,11 @@ mod tests {
             ("TOPIC_STATISTICS_METRICS", "", "some of message_age"),
             ("TOPIC_STATISTICS_METRICS", "all,foo", "`all` is expected alone"),
             ("TOPIC_STATISTICS_METRICS", "message_age,foo", "\"foo\" is no metric"),
+            (
+                "TOPIC_STATISTICS_METRICS",
+                "publish_period",
+                "is no metric that can be chosen; `all` is expected",
+            ),
             ("TOPIC_STATISTICS_TOPICS", "/imu,,", "\"\": a topic's name has no part without a character"),
             ("TOPIC_STATISTICS_TOPICS", "/imu,/a b", "\"/a b\": a topic's name has letters"),
             ("TOPIC_STATISTICS_TOPICS", "[a", "only, not '['; names of topics"),

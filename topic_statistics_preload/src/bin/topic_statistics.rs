@@ -99,8 +99,9 @@ fn wrong(error: &str) -> ExitCode {
 }
 
 struct Run<'a> {
-    expect: Option<OsString>,
-    expect_namespace: Option<OsString>,
+    /// The option or the variable that sets the file of expectations, and its value.
+    expect: Option<(&'a str, OsString)>,
+    expect_namespace: Option<(&'a str, OsString)>,
     program: &'a OsStr,
     arguments: &'a [OsString],
 }
@@ -109,13 +110,13 @@ impl<'a> Run<'a> {
     /// Reads the arguments. If an option is not given, the value of the option's environment variable is used.
     fn parse(mut arguments: &'a [OsString]) -> Result<Self, String> {
         let no_command = || "run needs a command: run -- COMMAND".to_owned();
-        let (mut expect, mut expect_namespace) =
-            (std::env::var_os(EXPECT), std::env::var_os(EXPECT_NAMESPACE));
+        let variable = |name| std::env::var_os(name).map(|value| (name, value));
+        let (mut expect, mut expect_namespace) = (variable(EXPECT), variable(EXPECT_NAMESPACE));
         loop {
             let (first, rest) = arguments.split_first().ok_or_else(no_command)?;
-            let option = match first.to_str() {
-                Some("--expect") => &mut expect,
-                Some("--expect-namespace") => &mut expect_namespace,
+            let (name, option) = match first.to_str() {
+                Some(name @ "--expect") => (name, &mut expect),
+                Some(name @ "--expect-namespace") => (name, &mut expect_namespace),
                 Some("--") => {
                     let (program, arguments) = rest.split_first().ok_or_else(no_command)?;
                     return Ok(Self { expect, expect_namespace, program, arguments });
@@ -126,7 +127,7 @@ impl<'a> Run<'a> {
                 _ => return Ok(Self { expect, expect_namespace, program: first, arguments: rest }),
             };
             let (value, rest) = rest.split_first().ok_or_else(|| format!("{first:?} needs a value"))?;
-            (*option, arguments) = (Some(value.clone()), rest);
+            (*option, arguments) = (Some((name, value.clone())), rest);
         }
     }
 
@@ -135,14 +136,14 @@ impl<'a> Run<'a> {
     fn check(mut self) -> Result<Self, String> {
         let namespace = match &self.expect_namespace {
             None => Namespace::default(),
-            Some(text) => {
+            Some((name, text)) => {
                 let text = text.to_string_lossy();
-                text.parse().map_err(|why| format!("--expect-namespace {text:?}: {why}"))?
+                text.parse().map_err(|why| format!("{name} {text:?}: {why}"))?
             }
         };
-        if let Some(path) = &mut self.expect {
-            ExpectationFile::read(Path::new(path), &namespace).map_err(|why| format!("--expect {why}"))?;
-            let absolute = std::path::absolute(&path).map_err(|why| format!("--expect {path:?}: {why}"))?;
+        if let Some((name, path)) = &mut self.expect {
+            ExpectationFile::read(Path::new(path), &namespace).map_err(|why| format!("{name} {why}"))?;
+            let absolute = std::path::absolute(&path).map_err(|why| format!("{name} {path:?}: {why}"))?;
             *path = absolute.into();
         }
         Ok(self)
@@ -163,8 +164,8 @@ impl<'a> Run<'a> {
             preloaded.push(":");
         }
         preloaded.push(library);
-        let expect = self.expect.map(|path| (EXPECT, path));
-        let namespace = self.expect_namespace.map(|namespace| (EXPECT_NAMESPACE, namespace));
+        let expect = self.expect.map(|(_, path)| (EXPECT, path));
+        let namespace = self.expect_namespace.map(|(_, namespace)| (EXPECT_NAMESPACE, namespace));
         let mut command = Command::new(self.program);
         command.args(self.arguments).env("LD_PRELOAD", preloaded).envs(expect).envs(namespace);
         let error = command.exec();

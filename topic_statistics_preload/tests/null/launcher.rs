@@ -93,8 +93,13 @@ fn the_launcher_checks_the_file_of_expectations_before_the_command() {
     for (arguments, variables, reason) in [
         (&["--expect", "wrong.yaml"][..], &[][..], "--expect wrong.yaml: line 1, column 30: "),
         (&["--expect", "none.yaml"], &[], "--expect none.yaml: No such file"),
-        (&[], &[("TOPIC_STATISTICS_EXPECT", "wrong.yaml")], "--expect wrong.yaml: line 1"),
+        (&[], &[("TOPIC_STATISTICS_EXPECT", "wrong.yaml")], "TOPIC_STATISTICS_EXPECT wrong.yaml: line 1"),
         (&["--expect-namespace", "r 1"], &[], "--expect-namespace \"r 1\": a namespace has letters"),
+        (
+            &[],
+            &[("TOPIC_STATISTICS_EXPECT_NAMESPACE", "/r/")],
+            "TOPIC_STATISTICS_EXPECT_NAMESPACE \"/r/\": a namespace has no part without",
+        ),
     ] {
         let (status, printed, errors) = run(arguments, variables);
         assert_eq!((status, &*printed), (Some(2), ""), "{arguments:?}");
