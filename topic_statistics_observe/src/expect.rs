@@ -66,7 +66,7 @@ struct Source {
 
 impl Expected {
     /// A live program compares many times a second. If this time passes between two comparisons, the program was stopped.
-    const STOPPED: Duration = Duration::from_secs(10);
+    pub const STOPPED: Duration = Duration::from_secs(2);
 
     pub fn new(file: ExpectationFile, period: Duration) -> Self {
         Self { file, period, sources: BTreeMap::new(), times: None, judged: None }
@@ -109,12 +109,17 @@ impl Expected {
     }
 
     /// If the program was stopped, for example by Ctrl-Z, it does not know the windows of this time. So this time is not
-    /// a silence of the rows.
+    /// a silence of the rows, and no rate is counted over it.
     fn begin_after_stop(&mut self, now: Instant) {
         let between = self.judged.replace(now).map(|judged| now.saturating_duration_since(judged));
         let is_live = self.times.is_none();
         if is_live && between.is_some_and(|between| between >= Self::STOPPED) {
-            self.sources.values_mut().flatten().for_each(|source| source.judged_until = now);
+            for source in self.sources.values_mut().flatten() {
+                source.judged_until = now;
+                let window = source.judge.health().window.unwrap_or(Window::from_nanoseconds(0, 0));
+                let unknown = JudgedWindow::new(window, Duration::ZERO, None).with_count(0);
+                source.judge.accept(&unknown, |_| Value::Unknown);
+            }
         }
     }
 
@@ -219,10 +224,12 @@ mod tests {
     fn judge(expected: &mut Expected, row: &mut Row, window: RowWindow) -> Health {
         let ended = window.ended;
         row.add_window(window);
+        expected.judged = None; // not stopped since the last comparison
         expected.judge(std::slice::from_ref(&row.name), &[row], ended).remove(0).health
     }
 
     fn judge_silent(expected: &mut Expected, row: &Row, second: i64) -> Option<JudgedRow> {
+        expected.judged = None; // not stopped since the last comparison
         expected.judge(&[], &[row], at(second)).pop()
     }
 
@@ -304,8 +311,10 @@ mod tests {
         let (mut imu, other) = (row("/imu", 100.0, 0), row("/odom", 100.0, 0));
         judge(&mut expected, &mut imu, window(100, 100.0, 0));
         judge(&mut expected, &mut imu, window(101, 100.0, 0));
-        let mut judge_both =
-            |second| expected.judge(&["/odom".to_owned()], &[&imu, &other], at(second)).pop();
+        let mut judge_both = |second| {
+            expected.judged = None; // not stopped since the last comparison
+            expected.judge(&["/odom".to_owned()], &[&imu, &other], at(second)).pop()
+        };
         assert!(judge_both(102).is_none(), "the next window is not overdue yet");
         let judged = judge_both(104).unwrap();
         assert_eq!((&*judged.name, judged.health.level), ("/imu", Level::Error));
@@ -345,12 +354,24 @@ mod tests {
         let mut expected = expected("/imu", "error_unless: rate>=50");
         let mut imu = row("/imu", 100.0, 0);
         judge(&mut expected, &mut imu, window(100, 100.0, 0));
-        assert!(judge_silent(&mut expected, &imu, 3700).is_none(), "stopped for an hour");
+        assert!(expected.judge(&[], &[&imu], at(3700)).is_empty(), "stopped for an hour");
         assert!(judge_silent(&mut expected, &imu, 3702).is_none(), "the next window is not overdue yet");
         let health = judge_silent(&mut expected, &imu, 3703).unwrap().health;
         assert_eq!((health.level, health.lasting), (Level::Stale, Duration::from_secs(3)), "{health}");
         let windows = expected.judged(&[&imu]).map(|(_, judge)| judge.windows()).collect::<Vec<_>>();
         assert_eq!(windows, [[1, 0, 0, 3]]);
+    }
+
+    #[test]
+    fn no_rate_is_counted_over_the_time_in_which_the_program_was_stopped() {
+        let mut expected = expected("/gps", "error_unless: rate>=0.15");
+        let mut gps = row("/gps", 0.2, 0);
+        // Each time that a message arrives, the program is stopped for 2 s. It does not read the window of this time.
+        for stop in (100..140).chain((140..160).filter(|stop| stop % 5 != 0)).chain(160..180) {
+            gps.add_window(window(stop, f64::from(u8::from(stop % 5 == 0)), 0));
+            let judged = expected.judge(&["/gps".to_owned()], &[&gps], at(stop)).remove(0);
+            assert_eq!(judged.health.level, Level::Ok, "{stop}");
+        }
     }
 
     #[test]
@@ -363,6 +384,7 @@ mod tests {
             judge(&mut expected, &mut imu, RowWindow { ended, length, ..window(100, 100.0, 0) });
         }
         assert!(expected.judge(&[], &[&imu], time(4100)).is_empty());
+        expected.judged = None; // not stopped since the last comparison
         assert_eq!(expected.judge(&[], &[&imu], time(8200))[0].health.level, Level::Stale);
     }
 

@@ -10,7 +10,10 @@ use std::{
 use rclrs::{DynamicMessage, Node};
 use rclrs_topic_statistics::{PublisherTotals, StatsWorkerSubscription, Totals, WindowStatistics};
 use topic_statistics_core::{mutex::lock, record::clock::system_time};
-use topic_statistics_observe::row::{row_window, LastMinute, Publisher, Row, Window};
+use topic_statistics_observe::{
+    expect::Expected,
+    row::{row_window, LastMinute, Publisher, Row, Window},
+};
 
 use crate::graph::Qos;
 
@@ -75,10 +78,11 @@ impl Subscribed {
         message_type: String,
         qos: Qos,
         before: Earlier,
+        period: Duration,
     ) -> Self {
         let now = Instant::now();
         Self {
-            windows: Windows::new(&subscription, node),
+            windows: Windows::new(&subscription, node, period),
             subscription,
             message_type,
             qos,
@@ -177,6 +181,10 @@ pub struct Windows(Arc<Mutex<State>>);
 
 struct State {
     since: Instant,
+    /// The length of a window that ends in time.
+    period: Duration,
+    /// Until when messages may arrive that were sent while the program was stopped.
+    catches_up_until: Option<Instant>,
     /// The last whole window, until `take` returns it, and totals from before it. The totals are those at the end of
     /// the window that `take` returned before, so the losses of all windows since then are counted.
     latest: Option<(Window, Totals)>,
@@ -187,11 +195,20 @@ struct State {
 impl Windows {
     /// The assumed maximum time until a subscription is matched with publishers. Earlier windows lack messages.
     const MATCHING: Duration = Duration::from_millis(500);
+    /// The assumed maximum time in which a reliable publisher sends the messages of the time in which the program was
+    /// stopped. Fast DDS does this at its next heartbeat, within 3 s.
+    const CATCHING_UP: Duration = Duration::from_secs(3);
 
     /// Starts to read the windows of a new subscription, until the subscription is dropped.
-    pub fn new(subscription: &StatsWorkerSubscription<DynamicMessage, ()>, node: &Node) -> Self {
+    pub fn new(
+        subscription: &StatsWorkerSubscription<DynamicMessage, ()>,
+        node: &Node,
+        period: Duration,
+    ) -> Self {
         let state = State {
             since: Instant::now(),
+            period,
+            catches_up_until: None,
             latest: None,
             last_minute: LastMinute::default(),
             totals: Totals::default(),
@@ -226,12 +243,30 @@ impl State {
             // anew.
             self.last_minute = LastMinute::default();
         }
-        if ended.saturating_duration_since(self.since) < statistics.length + Windows::MATCHING {
+        let is_first = ended.saturating_duration_since(self.since) < statistics.length + Windows::MATCHING;
+        let is_catching_up = self.is_catching_up(statistics.length, is_first, ended);
+        if is_first {
             return;
         }
-        self.last_minute.add_window(&statistics, ended);
         let before = self.latest.take().map_or(before, |(_, before)| before);
-        self.latest = Some((row_window(&statistics, &before, ended), before));
+        let mut window = row_window(&statistics, &before, ended);
+        if is_catching_up {
+            // Messages were lost or late because of this program, so the window says nothing about the topic.
+            let Window { clock_step, lost_since, .. } = window;
+            window = Window { clock_step, lost_since, ..Window::new(window.times, ended, window.length) };
+        } else {
+            self.last_minute.add_window(&statistics, ended);
+        }
+        self.latest = Some((window, before));
+    }
+
+    /// Returns whether the program was stopped, for example by Ctrl-Z, in this window or shortly before it.
+    fn is_catching_up(&mut self, length: Duration, is_first: bool, ended: Instant) -> bool {
+        // The first window of a subscription is between one and two periods long.
+        if length >= self.period * if is_first { 2 } else { 1 } + Expected::STOPPED {
+            self.catches_up_until = Some(ended + Windows::CATCHING_UP);
+        }
+        self.catches_up_until.is_some_and(|until| ended < until + length)
     }
 }
 
@@ -290,7 +325,8 @@ mod tests {
 
     fn state() -> State {
         let (last_minute, totals) = (LastMinute::default(), Totals::default());
-        State { since: at(0), latest: None, last_minute, totals }
+        let (period, catches_up_until) = (Duration::from_secs(1), None);
+        State { since: at(0), period, catches_up_until, latest: None, last_minute, totals }
     }
 
     #[test]
@@ -310,6 +346,29 @@ mod tests {
             assert_eq!(sizes.count(), in_last_minute, "{read:?}");
             let (window, before) = state.latest.take().unwrap();
             assert_eq!((before.received, before.lost, window.lost_since), (10, Some(1), Some(15)));
+        }
+    }
+
+    #[test]
+    fn windows_in_which_the_program_was_stopped_say_nothing_about_the_topic() {
+        // Each window has the time of its end, its length, and whether it says something about the topic.
+        for (period, windows) in [
+            // The program is stopped from 11 s to 26 s. Then the messages of this time arrive.
+            (1, &[(11, 1, true), (26, 15, false), (27, 1, false), (29, 1, false), (30, 1, true)][..]),
+            // A first window is long, and is left out.
+            (10, &[(19, 19, false), (29, 10, true)]),
+        ] {
+            let mut state = State { period: Duration::from_secs(period), ..state() };
+            for (number, (second, length, is_known)) in (1..).zip(windows) {
+                let mut window = Arc::unwrap_or_clone(window(5 * number, 0));
+                window.length = Duration::from_secs(*length);
+                state.add(Arc::new(window), at(*second));
+                let received = state.latest.take().and_then(|(window, _)| window.received);
+                assert_eq!(received, is_known.then_some(5), "{second}");
+            }
+            let known = windows.iter().filter(|(.., is_known)| *is_known).count() as u64;
+            let sizes = state.last_minute.distribution(Metric::MessageSize, at(30)).unwrap();
+            assert_eq!(sizes.count(), 5 * known);
         }
     }
 }

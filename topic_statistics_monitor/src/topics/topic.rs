@@ -167,7 +167,8 @@ impl Topic {
             error => name(&error.to_string()),
         })?;
         self.row.qos = qos.text(depth);
-        Ok(Subscribed::new(subscription, node, message_type.to_owned(), qos, self.earlier.clone()))
+        let (earlier, period) = (self.earlier.clone(), context.arguments.period);
+        Ok(Subscribed::new(subscription, node, message_type.to_owned(), qos, earlier, period))
     }
 
     pub fn read(&mut self, now: Instant) -> bool {
