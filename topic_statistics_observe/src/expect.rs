@@ -116,9 +116,10 @@ impl Expected {
         if is_live && between.is_some_and(|between| between >= Self::STOPPED) {
             for source in self.sources.values_mut().flatten() {
                 source.judged_until = now;
-                let window = source.judge.health().window.unwrap_or(Window::from_nanoseconds(0, 0));
-                let unknown = JudgedWindow::new(window, Duration::ZERO, None).with_count(0);
-                source.judge.accept(&unknown, |_| Value::Unknown);
+                if let Some(window) = source.judge.health().window {
+                    let unknown = JudgedWindow::new(window, Duration::ZERO, None).with_count(0);
+                    source.judge.accept(&unknown, |_| Value::Unknown);
+                }
             }
         }
     }
