@@ -75,6 +75,7 @@ fn a_rate_is_the_number_of_messages_in_the_window() {
         accept(&mut source, 1, 1, metrics);
         let rate = source.row.window.as_ref().unwrap().rate;
         assert_eq!((!rate.is_nan()).then_some(rate), expected, "{metrics:?}");
+        assert_eq!(source.row.received as f64, expected.unwrap_or_default(), "{metrics:?}");
         let required = "rate>=0.3".parse::<Conditions>().unwrap().0;
         let is_fulfilled = failures(&required, &[&source.row], at(1)).is_empty();
         assert_eq!(is_fulfilled, expected >= Some(0.3), "{metrics:?}");
