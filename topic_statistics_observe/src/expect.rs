@@ -361,6 +361,12 @@ mod tests {
         assert_eq!((health.level, health.lasting), (Level::Stale, Duration::from_secs(3)), "{health}");
         let windows = expected.judged(&[&imu]).map(|(_, judge)| judge.windows()).collect::<Vec<_>>();
         assert_eq!(windows, [[1, 0, 0, 3]]);
+
+        let (mut unseen, new) = (self::expected("/imu", ""), Row::new("/imu"));
+        for second in [100, 3700] {
+            assert!(unseen.judge(&[], &[&new], at(second)).is_empty());
+        }
+        assert_eq!(unseen.judged(&[&new]).next().unwrap().1.health().window, None, "no window yet");
     }
 
     #[test]
