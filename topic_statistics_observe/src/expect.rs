@@ -43,7 +43,7 @@ pub struct Expected {
     /// present time on the clocks of this host.
     times: Option<(Instant, i64)>,
     /// The time of the last comparison.
-    judged: Option<Instant>,
+    last_compared: Option<Instant>,
 }
 
 /// The result of the comparison of one row with its expectations.
@@ -65,11 +65,12 @@ struct Source {
 }
 
 impl Expected {
-    /// A live program compares many times a second. If this time passes between two comparisons, the program was stopped.
+    /// A live program compares many times a second. If this time passes between two comparisons, the program was
+    /// stopped.
     pub const STOPPED: Duration = Duration::from_secs(2);
 
     pub fn new(file: ExpectationFile, period: Duration) -> Self {
-        Self { file, period, sources: BTreeMap::new(), times: None, judged: None }
+        Self { file, period, sources: BTreeMap::new(), times: None, last_compared: None }
     }
 
     /// Sets a monotonic time, and the same time in nanoseconds since the Unix epoch, to judge windows of the past.
@@ -108,10 +109,10 @@ impl Expected {
         judged
     }
 
-    /// If the program was stopped, for example by Ctrl-Z, it does not know the windows of this time. So this time is not
-    /// a silence of the rows, and no rate is counted over it.
+    /// If the program was stopped, for example by Ctrl-Z, it does not know the windows of this time. So this time is
+    /// not a silence of the rows, and no rate is counted over it.
     fn begin_after_stop(&mut self, now: Instant) {
-        let between = self.judged.replace(now).map(|judged| now.saturating_duration_since(judged));
+        let between = self.last_compared.replace(now).map(|last| now.saturating_duration_since(last));
         let is_live = self.times.is_none();
         if is_live && between.is_some_and(|between| between >= Self::STOPPED) {
             for source in self.sources.values_mut().flatten() {
@@ -225,12 +226,12 @@ mod tests {
     fn judge(expected: &mut Expected, row: &mut Row, window: RowWindow) -> Health {
         let ended = window.ended;
         row.add_window(window);
-        expected.judged = None; // not stopped since the last comparison
+        expected.last_compared = None; // not stopped since the last comparison
         expected.judge(std::slice::from_ref(&row.name), &[row], ended).remove(0).health
     }
 
     fn judge_silent(expected: &mut Expected, row: &Row, second: i64) -> Option<JudgedRow> {
-        expected.judged = None; // not stopped since the last comparison
+        expected.last_compared = None; // not stopped since the last comparison
         expected.judge(&[], &[row], at(second)).pop()
     }
 
@@ -313,7 +314,7 @@ mod tests {
         judge(&mut expected, &mut imu, window(100, 100.0, 0));
         judge(&mut expected, &mut imu, window(101, 100.0, 0));
         let mut judge_both = |second| {
-            expected.judged = None; // not stopped since the last comparison
+            expected.last_compared = None; // not stopped since the last comparison
             expected.judge(&["/odom".to_owned()], &[&imu, &other], at(second)).pop()
         };
         assert!(judge_both(102).is_none(), "the next window is not overdue yet");
@@ -391,7 +392,7 @@ mod tests {
             judge(&mut expected, &mut imu, RowWindow { ended, length, ..window(100, 100.0, 0) });
         }
         assert!(expected.judge(&[], &[&imu], time(4100)).is_empty());
-        expected.judged = None; // not stopped since the last comparison
+        expected.last_compared = None; // not stopped since the last comparison
         assert_eq!(expected.judge(&[], &[&imu], time(8200))[0].health.level, Level::Stale);
     }
 

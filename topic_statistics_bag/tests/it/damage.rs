@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use mcap::{Compression, WriteOptions};
 use proptest::prelude::*;
-use topic_statistics_bag::{Bag, ChunkFault, NoteKind, ReadOptions};
-use topic_statistics_core::Metric;
+use topic_statistics_bag::{Bag, BagTime, ChunkFault, NoteKind, ReadOptions};
+use topic_statistics_core::{Metric, Timestamp};
 
 use crate::support::*;
 
@@ -44,6 +44,14 @@ fn a_file_that_is_cut_off_anywhere_is_read_up_to_there() {
             let [NoteKind::Unfinished | NoteKind::CutOff { .. }] = bag.notes()[..] else {
                 panic!("{:?} at {length}", bag.notes())
             };
+            // A part of the file begins behind the chunk that defines the channels.
+            let from = START + S;
+            let later = messages[..read as usize].iter().filter(|message| message.log >= from).count() as u64;
+            if later > 0 {
+                let from = BagTime::At(Timestamp::from_nanoseconds(from));
+                let part = read_with(&file[..length], &ReadOptions::new().from(from));
+                assert_eq!(part.statistics.messages, later, "at {length}");
+            }
             for topic in &bag.statistics.topics {
                 let ages = topic.summary(Metric::MessageAge);
                 let expected = if topic.name() == "/imu" { topic.messages() } else { 0 };
@@ -76,23 +84,25 @@ fn a_file_that_is_cut_off_anywhere_is_read_up_to_there() {
 fn losses_behind_a_damaged_chunk_are_counted_whatever_the_windows() {
     let messages: Vec<_> =
         every_10_ms(1000).into_iter().filter(|message| message.sequence % 10 != 5).collect();
-    let mut file = mcap(options(Some(Compression::Zstd)), &[proved("/imu", ONE, "/talker")], &messages);
-    let chunk = records_of(&file, CHUNK)[5];
-    file[chunk + 200] ^= 1;
-    let losses = [100, 1000, 3000, 20_000].map(|period| {
-        let bag = read_with(&file, &ReadOptions::new().period(Duration::from_millis(period)));
-        assert!(
-            matches!(bag.notes()[..], [NoteKind::Chunk { .. }, NoteKind::Count { .. }]),
-            "{:?}",
-            bag.notes()
-        );
-        let totals = bag.topic("/imu").totals();
-        // Of each ten messages, one was lost. The part with the damage has up to two losses more, at its ends.
-        let lost = totals.lost.unwrap();
-        assert!((lost..lost + 3).contains(&(totals.received / 9)), "{totals:?}");
-        lost
-    });
-    assert_eq!(losses, [losses[0]; 4]);
+    let file = mcap(options(Some(Compression::Zstd)), &[proved("/imu", ONE, "/talker")], &messages);
+    let chunks = records_of(&file, CHUNK);
+    assert!(chunks.len() > 20);
+    for chunk in &chunks[1..chunks.len() - 1] {
+        let mut damaged = file.clone();
+        damaged[chunk + 200] ^= 1;
+        let losses = [100, 1000, 3000, 20_000].map(|period| {
+            let bag = read_with(&damaged, &ReadOptions::new().period(Duration::from_millis(period)));
+            let [NoteKind::Chunk { .. }, NoteKind::Count { .. }] = bag.notes()[..] else {
+                panic!("{:?}", bag.notes())
+            };
+            let totals = bag.topic("/imu").totals();
+            // Of each ten messages, one was lost. The part with the damage has up to two losses more, at its ends.
+            let lost = totals.lost.unwrap();
+            assert!((lost..lost + 3).contains(&(totals.received / 9)), "{totals:?}");
+            lost
+        });
+        assert_eq!(losses, [losses[0]; 4], "at {chunk}");
+    }
 }
 
 proptest! {
