@@ -76,6 +76,8 @@ fn a_rate_is_the_number_of_messages_in_the_window() {
         let rate = source.row.window.as_ref().unwrap().rate;
         assert_eq!((!rate.is_nan()).then_some(rate), expected, "{metrics:?}");
         assert_eq!(source.row.received as f64, expected.unwrap_or_default(), "{metrics:?}");
+        let seen = source.row.last_message.is_some();
+        assert_eq!(seen, expected > Some(0.0), "{metrics:?}");
         let required = "rate>=0.3".parse::<Conditions>().unwrap().0;
         let is_fulfilled = failures(&required, &[&source.row], at(1)).is_empty();
         assert_eq!(is_fulfilled, expected >= Some(0.3), "{metrics:?}");

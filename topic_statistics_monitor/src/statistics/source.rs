@@ -135,8 +135,8 @@ impl Source {
             row.lost = Some(row.lost.unwrap_or_default().saturating_add(lost));
         }
         // A window with n messages has n - 1 periods, or n periods if the first period began in the previous window.
-        let messages = period.sample_count.max(age.sample_count);
-        row.received = row.received.saturating_add(window.inferred.unwrap_or(messages));
+        let messages = window.inferred.unwrap_or_default().max(period.sample_count).max(age.sample_count);
+        row.received = row.received.saturating_add(messages);
         let silence = Duration::try_from_secs_f64(silence.average / 1e3).ok();
         if let Some(last) = silence.and_then(|silence| window.ended.checked_sub(silence)) {
             row.last_message = Some(last);

@@ -133,14 +133,18 @@ fn is_sound(row: &Row, now: Instant) {
     let Some(window) = &row.window else { return };
     is_no_infinity(window.bandwidth(), "the bandwidth");
     is_rate_of_messages(window);
+    let messages = (window.rate * window.length.as_secs_f64()).round();
+    // The product of large numbers is not exact.
+    let is_in_total = messages.is_nan() || messages * (1.0 - 1e-9) <= row.received as f64;
+    assert!(is_in_total, "{messages} of {} in {window:?}", row.received);
     assert!(window.metrics.len() <= 64, "{} metrics", window.metrics.len());
     for metric in &window.metrics {
         has_no_infinity(&metric.figures, &metric.name);
     }
 }
 
-/// Panics if a rate is not the number of messages in its window. Each message has an age, or some messages have no
-/// header stamp. n messages have n periods, or n - 1 if the window has no message before them.
+/// Panics if a rate is not the number of messages in its window. A message has at most one age and one sequence gap. n
+/// messages have n periods, or n - 1 if the window has no message before them.
 fn is_rate_of_messages(window: &Window) {
     let is_other =
         |metric: &MetricFigures| !METRICS.contains(&&*metric.name) && metric.name.parse::<Metric>().is_ok();
@@ -151,10 +155,11 @@ fn is_rate_of_messages(window: &Window) {
         let of_name = window.metrics.iter().find(|metric| metric.name == name);
         of_name.map_or(Summary::default(), |metric| metric.figures)
     };
-    let (ages, periods) = (figures("message_age").sample_count, figures("message_period"));
+    let samples = figures("message_age").sample_count.max(figures("publication_seq_gap").sample_count);
+    let periods = figures("message_period");
     let (least, most) = match periods.sample_count {
-        count if count > ages && periods.average > 0.0 => (count, count + 1),
-        _ => (ages, ages),
+        count if count > samples && periods.average > 0.0 => (count, count + 1),
+        _ => (samples, samples),
     };
     let messages = (window.rate * window.length.as_secs_f64()).round();
     assert!((least as f64..=most as f64).contains(&messages), "{messages} messages in {window:?}");
